@@ -1,7 +1,5 @@
 """Figures of the library, of run folders and of notebooks, on matplotlib axes that functions take and return."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io
@@ -18,7 +16,9 @@ from bispectral_ot.checks import printable as printable
 from bispectral_ot.files import whole_file
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
+else:
+    Axes = Any  # matplotlib is loaded when something is drawn
 
 INK, MUTED, FAINT = "#1f2933", "#6b7785", "#d5dbe1"
 RIGHT, WRONG = "#12708c", "#d1552c"

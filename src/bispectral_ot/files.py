@@ -76,7 +76,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def to_json(data: Any) -> str:
     """JSON text, lists of numbers on one line; NumPy is understood, NaN becomes null, other objects their string."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", _lay_out(_plain(data)))
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", _lay_out(plain(data)))
 
 
 def _lay_out(value: Any, indent: str = "\n") -> str:
@@ -89,14 +89,14 @@ def _lay_out(value: Any, indent: str = "\n") -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
-    """Value in JSON's own types."""
+def plain(value: Any) -> Any:
+    """Value in JSON's own types, with None for numbers that are not finite."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
         value = (value.astype(str).astype(np.float64) if value.dtype == np.float32 else value).tolist()
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and not np.isfinite(value):
         return None

@@ -4,8 +4,6 @@ Public functions set it once with :func:`running`, functions below read it with 
 thread that set it: block functions take what they need as arguments.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import warnings
@@ -13,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from bispectral_ot.memory import default_budget, parse_bytes
 
@@ -31,7 +29,7 @@ class Runtime:
     progress: Progress = lambda stage, done, total: None
     message: Callable[[str], object] = str
     memory: int | None = None
-    engine: Engine | None = None
+    engine: "Engine | None" = None
 
     @property
     def budget(self) -> int:
@@ -126,8 +124,7 @@ class ProgressBar:
         if stage not in self._bars:
             if finished and stage in self._finished:
                 return
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about missing ipywidgets: the bar is then text
+            with warnings.catch_warnings(action="ignore"):  # about missing ipywidgets: the bar is then text
                 from tqdm.auto import tqdm
             self._bars[stage] = tqdm(desc=stage, total=total or None, leave=self._leave)
         bar = self._bars[stage]
@@ -139,7 +136,7 @@ class ProgressBar:
         else:
             self._finished.discard(stage)
 
-    def __enter__(self) -> ProgressBar:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -44,6 +44,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
 
     __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012 (no metadata for a Pipeline to route)
     _accepts_images = True
+    _flat_rows = False  # whether rows are taken as they are, not as flattened square images
 
     symmetries: ClassVar[tuple[str, ...]] = ()
     metrics: tuple[str, ...] = METRICS
@@ -79,7 +80,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
 
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
         """Shape of the image that a 2-D row of the input holds."""
-        if not self._accepts_images:
+        if self._flat_rows or not self._accepts_images:
             return (n_columns,)
         side = math.isqrt(n_columns)
         if side * side != n_columns:
@@ -127,7 +128,11 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
             expected = f"a writeable C-contiguous float32 array of shape {shape}"
             raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}.")
         blocks = row_blocks(len(rows), block_rows=self.block_rows)
-        vanishing = sum(Threads().map(_fill_block, blocks, rows=(rows, out), shared=(self,), stage="features"))
+
+        def fill(_: Block, some: Any, part: Rows) -> int:
+            return self._fill(some, np.asarray(part))  # a memory map as a plain array, for compiled kernels
+
+        vanishing = sum(Threads().map(fill, blocks, rows=(rows, out), stage="features"))
         warn_of_vanishing(self, vanishing, len(rows))
         return out
 
@@ -210,10 +215,6 @@ def _state_of(value: Any) -> Any:
     return value.get_state() if isinstance(value, BatchTransformer) else value
 
 
-def _fill_block(block: Block, rows: Any, out: Rows, transformer: BatchTransformer) -> int:
-    return transformer._fill(rows, np.asarray(out))  # a memory map as a plain array, for compiled kernels
-
-
 def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
     """Warn if the features of some signals are zero."""
     if vanishing:
@@ -257,22 +258,22 @@ def take_out_sizes(coefficients: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def write_scaled(
-    values: NDArray[np.float64], out: Rows, weights: Rows, sizes: NDArray[np.float64], *, degree: int, normalize: bool
+    values: NDArray[np.float64], out: Rows, weights: Rows, sizes: NDArray[np.float64], *, normalize: bool
 ) -> int:
     """Write double-precision invariants at their own scale or with norm 1; return how many of them vanish.
 
-    ``values`` (n, columns), overwritten, are products of ``degree`` coefficients, without their ``sizes`` (n,). Rows
-    whose norm is only rounding become zero.
+    ``values`` (n, columns), overwritten, are products of three coefficients, without their ``sizes`` (n,). Rows whose
+    norm is only rounding become zero.
     """
     norms = np.sqrt(np.square(values) @ weights.astype(np.float64))
     vanishing = norms <= VANISHING
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        factors = 1 / norms if normalize else sizes**degree
+        factors = 1 / norms if normalize else sizes**3
         values *= np.where(vanishing, 0, factors)[:, None]
         out[:] = values
     extent = np.abs(out).max(axis=1)
     if not np.isfinite(extent).all() or (extent[~vanishing] < np.finfo(np.float32).tiny).any():
-        found = f"features leave the range of float32 (they grow with the signal to the power of {degree})"
+        found = "features leave the range of float32 (they grow with the signal to the power of 3)"
         raise InputError(f"{found}; scale the signals, or use normalize=True.")
     return int(vanishing.sum())
 

@@ -99,8 +99,7 @@ def shown_warnings() -> Iterator[list[str]]:
             shown.append(str(message))
             complain("warning", str(message))
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for category in (DataWarning, NotConvergedWarning):
             warnings.simplefilter("always", category)
         warnings.showwarning = show

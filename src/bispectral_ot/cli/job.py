@@ -108,8 +108,7 @@ def check_features(options: opt.FeatureOptions, reading: opt.ImageOptions, *, po
     files = vector_files(options.features)
     kind = "vectors" if files or options.features == "vectors" else None
     features = "vectors" if files else getattr(options, "extractor", options.features)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # shown when the work is done
+    with warnings.catch_warnings(action="ignore", category=DataWarning):  # shown when the work is done
         choice = choose_features(features, symmetry=options.symmetry, metric=options.metric, kind=kind or "images")
     if kind and getattr(options, "encoder", None):
         raise InputError("--encoder reads images, but --features names vectors; leave one of them out.")

@@ -1,13 +1,11 @@
 """Monitor: batches of new images against a reference set, with a calibrated number of batches between false alarms."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +25,9 @@ from bispectral_ot.store import read_record, write_record
 
 Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
-# Images of the reference that are kept: embedded ones, pictures for the verdict of an alarm.
-_CORE, _PICTURES = 4000, 500
-# Simulated batches for each batch of the expected run length, and at most; references that are drawn.
-_DRAWS, _MOST_DRAWS, _REFERENCES = 100, 40_000, 64
+_CORE, _PICTURES = 4000, 500  # images of the reference that are embedded, and kept for the verdict of an alarm
+_DRAWS, _MOST_DRAWS = 100, 40_000  # simulated batches for each batch of the expected run length, and in all
+_REFERENCES = 64  # references that are drawn
 _KEPT = 0.8  # weight of an earlier batch, relative to the next one
 _FEWEST, _SHOWN = 10, 500  # images of a batch, batches on a page
 
@@ -63,14 +60,6 @@ class Monitor:
     symmetry test that allows for one change, and so is a weighted mean of all batches since the last alarm. Thresholds
     come from simulated batches, which are bootstrap samples of the reference.
 
-    Attributes
-    ----------
-    shape, limits : shape of images, smallest and largest pixel
-    frequencies, core, mean : random Fourier frequencies; embedded images of the reference, 4,000 at most; their mean
-    moments, thresholds : mean and deviation of the squared distance of each kernel; by number of images of a batch
-    pictures, recent : images of the reference and of batches since the last alarm, for the verdict
-    total, weights : weighted sum of differences since the last alarm; sums of its weights and of their squares
-
     Examples
     --------
     >>> import numpy as np
@@ -85,20 +74,20 @@ class Monitor:
     run_length: int
     allowing_for: str
     seed: int
-    shape: tuple[int, ...]
-    limits: tuple[float, float]
-    frequencies: Rows = field(repr=False)
-    core: Rows = field(repr=False)
+    shape: tuple[int, ...]  # of images
+    limits: tuple[float, float]  # smallest and largest pixel
+    frequencies: Rows = field(repr=False)  # random Fourier frequencies
+    core: Rows = field(repr=False)  # embedded images of the reference, 4,000 at most, and their mean
     mean: Vector = field(repr=False)
-    moments: Vector = field(repr=False)
-    pictures: NDArray[Any] = field(repr=False)
-    recent: NDArray[Any] = field(repr=False)
-    total: Vector = field(repr=False)
-    weights: Vector = field(repr=False)
-    thresholds: dict[int, float] = field(default_factory=dict, repr=False)
+    moments: Vector = field(repr=False)  # mean and deviation of the squared distance of each kernel
+    pictures: NDArray[Any] = field(repr=False)  # images of the reference, for the verdict
+    recent: NDArray[Any] = field(repr=False)  # images of batches since the last alarm, for the verdict
+    total: Vector = field(repr=False)  # weighted sum of differences since the last alarm
+    weights: Vector = field(repr=False)  # sums of its weights and of their squares
+    thresholds: dict[int, float] = field(default_factory=dict, repr=False)  # by number of images of a batch
 
     @classmethod
-    def fit(cls, reference: AnySet, *, run_length: int = 200, allowing_for: str = "nothing", seed: int = 0) -> Monitor:
+    def fit(cls, reference: AnySet, *, run_length: int = 200, allowing_for: str = "nothing", seed: int = 0) -> Self:
         """Monitor for a reference set of some hundred images, and more than a batch has.
 
         ``run_length`` is the expected number of batches between two false alarms, ``allowing_for`` a change that is no
@@ -111,8 +100,9 @@ class Monitor:
         if len(dataset) < FEWEST:
             raise InputError(f"the reference has {len(dataset)} images; a monitor needs {FEWEST} at least.")
         dataset = dataset.select(random_rows(len(dataset), _CORE, seed=seed))
-        images, shape = reduced(dataset.images), tuple(dataset.images.shape[1:])
-        limits, random = (float(images.min()), float(images.max())), np.random.default_rng(seed)
+        images = reduced(dataset.images)
+        limits = float(images.min()), float(images.max())
+        random = np.random.default_rng(seed)
         groups = tests.features_allowing_for(scaled(images, limits), CHANGES[allowing_for], random)
         frequencies = tests.fourier_frequencies(groups, random)
         core = tests.fourier_embedding(groups, frequencies)
@@ -120,31 +110,48 @@ class Monitor:
         centred = np.moveaxis(core - mean.astype(np.float32), 1, 0)
         spread = centred.transpose(0, 2, 1) @ centred / len(core)  # covariances; their squares give the deviations
         moments = np.trace(spread, axis1=1, axis2=2), np.sqrt(2 * np.square(spread).sum(axis=(1, 2))) + 1e-9
-        pictures = images[random_rows(len(images), _PICTURES, seed=seed)]
-        facts = run_length, allowing_for, seed, shape, limits, frequencies, core, mean
-        state = pictures, pictures[:0], np.zeros((1, *mean.shape)), np.zeros((1, 2))
-        return cls(*facts, np.stack(moments).astype(np.float64), *state)
+        return cls(
+            run_length=run_length,
+            allowing_for=allowing_for,
+            seed=seed,
+            shape=tuple(dataset.images.shape[1:]),
+            limits=limits,
+            frequencies=frequencies,
+            core=core,
+            mean=mean,
+            moments=np.stack(moments).astype(np.float64),
+            pictures=images[random_rows(len(images), _PICTURES, seed=seed)],
+            recent=images[:0],
+            total=np.zeros((1, *mean.shape)),
+            weights=np.zeros((1, 2)),
+        )
 
     def update(self, batch: AnySet, *, name: str | None = None) -> BatchResult:
         """Compare a batch with the reference; an alarm comes with a verdict where the batch has 20 images or more."""
         dataset = as_dataset(batch, name="batch")
         check_flat(dataset, "a monitor")
-        name, n, shape = name or dataset.name, len(dataset), tuple(dataset.images.shape[1:])
+        name = name or dataset.name
+        n = len(dataset)
+        shape = tuple(dataset.images.shape[1:])
         if shape != self.shape:
             raise InputError(f"images of {name!r} have the shape {shape}, but those of the reference {self.shape}.")
         if not _FEWEST <= n <= len(self.core):
             raise InputError(f"{name!r} has {n} images; a batch needs {_FEWEST} at least, {len(self.core)} at most.")
-        images, threshold = reduced(dataset.images), self.threshold(n)
-        change, random = CHANGES[self.allowing_for], np.random.default_rng(self.seed + 1)
-        groups = tests.features_allowing_for(scaled(images, self.limits), change, random)
+        threshold = self.threshold(n)
+        images = reduced(dataset.images)
+        random = np.random.default_rng(self.seed + 1)
+        groups = tests.features_allowing_for(scaled(images, self.limits), CHANGES[self.allowing_for], random)
         found = tests.fourier_embedding(groups, self.frequencies).mean(axis=0, dtype=np.float64) - self.mean
         self.recent = np.concatenate([self.recent, images])[-_PICTURES:]
         alone, together = self._accumulate(self.total, self.weights, found[None], n)[:, 0]
         result = BatchResult(name, n, float(max(alone, together)), threshold)
         if not result.alarm:
             return result
-        recent, self.recent, self.total[:], self.weights[:] = self.recent, self.recent[:0], 0, 0
-        return self._explained(result, images if alone > threshold else recent)
+        unlike = images if alone > threshold else self.recent
+        self.recent = self.recent[:0]
+        self.total[:] = 0
+        self.weights[:] = 0
+        return self._explained(result, unlike)
 
     def _accumulate(self, total: Vector, weights: Vector, found: Vector, n: int) -> Vector:
         """Add differences of batches (k, kernels, 2 * frequencies) to sums; statistics (2, k) of both."""
@@ -165,14 +172,17 @@ class Monitor:
             random = np.random.default_rng([self.seed, n])
             draws = int(min(max(_DRAWS * self.run_length, 4000), _MOST_DRAWS))
             references = self._resampled_means(len(self.core), random)
-            total, weights, found, threshold = np.zeros_like(references), np.zeros((_REFERENCES, 2)), np.empty(0), 0.0
+            total = np.zeros_like(references)
+            weights = np.zeros((_REFERENCES, 2))
+            found = np.empty(0)
             for start in range(0, draws, _REFERENCES):  # each reference has a stream of its own, as the real one has
                 runtime.progress("calibration", start, draws)
                 batches = self._resampled_means(n, random) - references
                 newest = self._accumulate(total, weights, batches, n).max(axis=0)
                 found = np.concatenate([found, newest])
                 threshold = float(np.quantile(found, 1 - 1 / self.run_length))
-                total[newest > threshold], weights[newest > threshold] = 0, 0
+                total[newest > threshold] = 0
+                weights[newest > threshold] = 0
             runtime.progress("calibration", draws, draws)
             self.thresholds[n] = threshold
         return self.thresholds[n]
@@ -199,7 +209,7 @@ class Monitor:
         write_record(Path(path), vars(self))
 
     @classmethod
-    def load(cls, path: str | Path) -> Monitor:
+    def load(cls, path: str | Path) -> Self:
         """Read a monitor that :meth:`save` has written."""
         try:
             record = read_record(Path(path))
@@ -222,7 +232,8 @@ def append_results(path: str | Path, results: Sequence[BatchResult]) -> None:
     """Add a row for each batch to a CSV file, which is made where there is none, and write a page of all rows."""
     import pandas
 
-    path, now = Path(path), datetime.now(UTC).isoformat(timespec="seconds")
+    path = Path(path)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [{"time": now, **vars(each), "alarm": int(each.alarm)} for each in results]
     table = pandas.DataFrame(rows).assign(batch=[each.batch.lstrip("=+-@") for each in results])
     table.to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.6g")
@@ -242,12 +253,6 @@ def _write_page(path: Path) -> None:
     points = zip(itertools.count(8, 10), heights, colours, strict=False)
     dots = "".join(f'<circle cx="{x}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y, colour in points)
     width, summary = 16 + 10 * len(table), f"Batches: {len(table)}, alarms: {table.alarm.sum()}"
-    page = f"""<!doctype html><meta charset="utf-8"><title>Monitor</title>
-<meta name="color-scheme" content="light dark">
-<body style="font-family:system-ui,sans-serif;margin:1em"><h1>{summary}</h1>
-<p>Statistic of each batch relative to its threshold (line); red dots are alarms. Dots
-beyond 2.5 times the threshold are at the top.</p><div style="overflow-x:auto">
-<svg width="{width}" height="130" role="img" aria-label="{summary}">
-<path d="M0 80H{width}" stroke="currentColor"/>{dots}</svg>
-{table[::-1].map(lambda each: printable(each) if isinstance(each, str) else each).to_html(index=False)}</div>"""
-    write_text(path.with_suffix(".html"), page)
+    rows = table[::-1].map(lambda each: printable(each) if isinstance(each, str) else each).to_html(index=False)
+    page = Path(__file__).with_name("monitor_page.html").read_text(encoding="utf-8")
+    write_text(path.with_suffix(".html"), page.format(summary=summary, width=width, dots=dots, table=rows))

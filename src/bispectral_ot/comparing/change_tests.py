@@ -30,11 +30,10 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.store import content_hash, dataset_hash
 
 Labels = NDArray[np.int64]
-# Widths of the Gaussian kernels in medians of the squared distance, and random Fourier features of each.
-_WIDTHS, _FREQUENCIES = (0.25, 1.0, 4.0), 256
-FEWEST = 20
-# Fraction of images with content on a background that position and size are standardised for.
-_CLEAR = 0.9
+_WIDTHS = (0.25, 1.0, 4.0)  # of Gaussian kernels, in medians of the squared distance
+_FREQUENCIES = 256  # random Fourier features of each kernel
+FEWEST = 20  # images of a set
+_CLEAR = 0.9  # fraction of images with content on a background from which position and size are standardised
 DEFAULT_PERMUTATIONS = 199
 PROPORTIONS, CLASSES, _DISTANCE = "class proportions", "classes", "distance"
 _FIRST = "nothing", CLASSES, _DISTANCE  # tests of whether there is any difference
@@ -106,7 +105,8 @@ class SymmetryTests:
         (Holm). What explains it: sets that agree up to a change agree up to all that include it, so that a change is
         tested by its own p-value and by theirs (Simes), and is only rejected where all changes that it includes are.
         """
-        p_values, first = self.p_values, {name: p for name, p in self._tests.items() if name in _FIRST}
+        p_values = self.p_values
+        first = {name: p for name, p in self._tests.items() if name in _FIRST}
         order = sorted(first, key=lambda name: first[name])
         steps = [min(1.0, (len(order) - rank) * first[name]) for rank, name in enumerate(order)]
         found = p_values | dict(zip(order, np.maximum.accumulate(steps).tolist(), strict=True))
@@ -147,8 +147,9 @@ class SymmetryTests:
     @property
     def sentence(self) -> str:
         """Verdict in words, with the p-values that it rests on."""
-        verdict, adjusted, tests, both = self.verdict, self.adjusted, self._tests, f"{self.source} and {self.target}"
-        strongest, left_out = min(tests, key=lambda name: tests[name]), ", ".join(self.left_out)
+        verdict, adjusted, tests = self.verdict, self.adjusted, self._tests
+        both, left_out = f"{self.source} and {self.target}", ", ".join(self.left_out)
+        strongest = min(tests, key=lambda name: tests[name])
         what = {CLASSES: "of class proportions", _DISTANCE: "of the distance"}.get(strongest, f"up to {strongest}")
         lowest = f"the test {what} (p = {tests[strongest]:.3g})"
         smallest = "" if strongest == "nothing" else f"; the smallest of {len(tests)} p-values is that of {lowest}"
@@ -174,9 +175,8 @@ class SymmetryTests:
 
     def summary(self) -> dict[str, Any]:
         """Fields, corrected p-values, verdict and sentence in JSON's own types."""
-        verdict = self.verdict
-        more = {"adjusted": self.adjusted, "verdict": verdict.kind, "changes": [*verdict.changes]}
-        return asdict(self) | more | {"sentence": self.sentence}
+        verdict = {"verdict": self.verdict.kind, "changes": [*self.verdict.changes]}
+        return asdict(self) | {"adjusted": self.adjusted} | verdict | {"sentence": self.sentence}
 
 
 def symmetry_tests(
@@ -245,7 +245,8 @@ def symmetry_tests(
 def change_test(images: Sequence[Images], allowed: frozenset[str], permutations: int, random: Random) -> float:
     """Largest p-value of all versions of a permutation test up to a change, or the first that is beyond 0.2."""
     signs = relabellings((len(images[0]), len(images[1])), permutations, random)
-    seed, largest = int(random.integers(2**63)), 0.0
+    seed = int(random.integers(2**63))
+    largest = 0.0
     for views in _versions(images, allowed, random):
         largest = max(largest, permutation_p_value(views, signs, seed))
         if largest > 0.2:
@@ -277,7 +278,8 @@ def features_allowing_for(
     images: Images, allowed: frozenset[str], random: Random, *, again: str | None = None, zoom: bool = False
 ) -> list[Rows]:
     """Groups of features that do not see the changes that are allowed; of images resampled once more by ``again``."""
-    limits, turn = (float(images.min()), float(images.max())), "turn" in allowed
+    limits = float(images.min()), float(images.max())
+    turn = "turn" in allowed
     if "mirror" in allowed:
         chosen = random.random(len(images)) < 0.5
         images = np.where(chosen[:, None, None, None], images[:, :, ::-1], images)
@@ -332,7 +334,8 @@ def permutation_p_value(views: tuple[list[Rows], list[Rows]], signs: Rows, seed:
 
 def fourier_frequencies(groups: Sequence[Rows], random: Random) -> Rows:
     """Random frequencies (columns of all groups, widths * frequencies) of Gaussian kernels; 0 where rows are equal."""
-    found, some = [], random.permutation(len(groups[0]))[:400]
+    found = []
+    some = random.permutation(len(groups[0]))[:400]
     for rows in groups:
         drawn = rows[some] - rows[some].mean(axis=0, dtype=np.float64)
         products = drawn @ drawn.T

@@ -1,9 +1,7 @@
 """Results of a comparison: a distance for each pair of sets, its error and reference, and contributions of images."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +10,8 @@ from pandas import DataFrame
 from bispectral_ot import drawing
 from bispectral_ot.comparing.change_tests import SymmetryTests
 from bispectral_ot.comparing.divergence import SamplingBias
+from bispectral_ot.drawing import Axes
 from bispectral_ot.errors import InputError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Vector = NDArray[np.float64]
 COLUMNS = ("source", "target", "distance", "error", "reference", "ratio", "p_value", "low", "high")
@@ -57,7 +53,7 @@ class Pair:
     high: float | None = None
     converged: bool = True
 
-    def swapped(self) -> Pair:
+    def swapped(self) -> Self:
         """Same pair with source and target exchanged."""
         names = [name for name in self.__dataclass_fields__ if name.startswith("source")]
         pairs = [(name, name.replace("source", "target")) for name in names]
@@ -159,7 +155,8 @@ class Comparison:
 
     def class_contributions(self, source: str, target: str) -> dict[str, dict[str, float]]:
         """Contribution of each class to the distance of a pair, by set and class; they sum to it."""
-        pair, found = self.pair(source, target), {}
+        pair = self.pair(source, target)
+        found = {}
         for name, parts in ((pair.source, pair.source_contributions), (pair.target, pair.target_contributions)):
             labels = self.labels[self.names.index(name)]
             if labels is None:

@@ -47,10 +47,12 @@ def solve_potentials(cost: Cost, reg: float, *, tol: float = 1e-6, within: bool 
     which no range of the cost exceeds.
     """
     coupling = Sinkhorn(reg=reg, tol=tol).solve(cost, symmetric=within)
-    (n, m), epsilon, found, mass = coupling.shape, coupling.epsilon, coupling.measured, coupling.mass
-    f = coupling.source_potential + epsilon * (np.log(n) - np.log(mass))  # a total mass of one gives the best D
-    g, row_error = coupling.target_potential + epsilon * np.log(m), float(np.abs(found.row_sums / mass - 1 / n).sum())
-    column_error = float(np.abs(found.column_sums / mass - 1 / m).sum())
+    n, m = coupling.shape
+    mass = coupling.mass
+    f = coupling.source_potential + coupling.epsilon * (np.log(n) - np.log(mass))  # total mass one gives the best D
+    g = coupling.target_potential + coupling.epsilon * np.log(m)
+    row_error = float(np.abs(coupling.measured.row_sums / mass - 1 / n).sum())
+    column_error = float(np.abs(coupling.measured.column_sums / mass - 1 / m).sum())
     gap = 0.5 * (row_error * (cost.maximum + np.ptp(f)) + column_error * (cost.maximum + np.ptp(g)))
     if within:
         f = g = (f + g) / 2
@@ -212,8 +214,10 @@ def class_distances(
         for label in present:
             positions = np.flatnonzero(dataset.labels == label)
             members.append((place, positions[evenly_spaced(len(positions), 200)]))
-    count, random, epsilon = len(members), np.random.default_rng(seed), reg * ground.scale
-    matrix, bias, within = np.zeros((count, count)), np.zeros(count), [ground.block(one, one) for one in members]
+    count, epsilon = len(members), reg * ground.scale
+    random = np.random.default_rng(seed)
+    matrix, bias = np.zeros((count, count)), np.zeros(count)
+    within = [ground.block(one, one) for one in members]
     for i, one in enumerate(members):
         size = len(one[1])
         if size > 3:

@@ -47,7 +47,8 @@ def random_maps(images: Images, random: np.random.Generator, *, turn: bool, zoom
     n, height, width = images.shape[:3]
     maps = rotation_maps(np.asarray(random.uniform(0, 360, size=n) if turn else np.zeros(n)), height, width)
     if zoom:
-        factors, middle = 1.25 ** random.uniform(-1, 1, n), np.array([(height - 1) / 2, (width - 1) / 2])
+        factors = 1.25 ** random.uniform(-1, 1, n)
+        middle = np.array([(height - 1) / 2, (width - 1) / 2])
         maps[:, :, 2] = middle + factors[:, None] * (maps[:, :, 2] - middle)
         maps[:, :, :2] *= factors[:, None, None]
     if not turn:
@@ -63,7 +64,8 @@ def content_maps(images: Images, *, zoom: bool) -> Maps:
     n, height, width = images.shape[:3]
     y, x = (each.ravel().astype(np.float32) for each in _grid(height, width))
     radius = disk_radius(height, width)
-    rim, centres = np.abs(np.hypot(y, x) - radius) <= 1, np.zeros((n, 2), dtype=np.float32)
+    rim = np.abs(np.hypot(y, x) - radius) <= 1
+    centres = np.zeros((n, 2), dtype=np.float32)
     planes = images.reshape(n, height * width, -1)
     mass = np.square(planes - np.median(planes[:, rim], axis=1)[:, None]).sum(axis=2) + np.float32(1e-12)
     for _ in range(5):  # steps in which the centre is found
@@ -194,7 +196,8 @@ def _polar_filters(height: int, width: int) -> tuple[Rows, int]:
     radius = disk_radius(height, width)
     count = int(np.clip(radius / 2, 2, 6))
     y, x = _grid(height, width)
-    distance, unit = np.hypot(y, x) / radius, 1 / (count + 0.75)
+    distance = np.hypot(y, x) / radius
+    unit = 1 / (count + 0.75)
     rings = np.exp(-0.5 * ((distance - unit * (np.arange(count)[:, None, None] + 0.5)) / (0.55 * unit)) ** 2)
     rings *= distance <= 1
     k = np.arange(count + 1)[:, None, None]
@@ -225,7 +228,8 @@ def sample(planes: Images, maps: Maps, table: Rows, limits: Limits, out: Images)
     """Fill ``out`` with planes (n, rows, columns, channels) at ``maps @ (row, column, 1)``; border pixels repeat."""
     n, height, width, channels = planes.shape
     steps, taps = table.shape[0] - 1, table.shape[1]
-    before, low, high = (taps - 1) // 2, np.float32(limits[0]), np.float32(limits[1])
+    before = (taps - 1) // 2
+    low, high = np.float32(limits[0]), np.float32(limits[1])
     for i in range(n):
         for row in range(height):
             for column in range(width):
@@ -238,7 +242,8 @@ def sample(planes: Images, maps: Maps, table: Rows, limits: Limits, out: Images)
                 for channel in range(channels):
                     total = np.float32(0)
                     for a in range(taps):
-                        at, line = min(max(top + a, 0), height - 1), np.float32(0)
+                        at = min(max(top + a, 0), height - 1)
+                        line = np.float32(0)
                         if within:
                             for b in range(taps):
                                 line += by_column[b] * planes[i, at, left + b, channel]

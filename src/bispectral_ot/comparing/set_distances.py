@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot._version import __version__
-from bispectral_ot.checks import Metric
+from bispectral_ot.checks import Intensity, Metric
 from bispectral_ot.comparing import divergence
 from bispectral_ot.comparing.change_tests import DEFAULT_PERMUTATIONS, SymmetryTests
 from bispectral_ot.comparing.change_tests import symmetry_tests as test_changes
@@ -42,7 +42,7 @@ def compare(
     symmetry: str | None = None,
     features: Any = None,
     metric: Metric | None = None,
-    intensity: str | None = None,
+    intensity: Intensity | None = None,
     frame: str | Sequence[str] = "auto",
     labels: bool = False,
     permutations: int = 0,
@@ -114,7 +114,8 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
     # all work is done in an order that only content decides: the order of the arguments changes no digit
     hashes = [dataset_hash(dataset) for dataset in sets]
     order = sorted(range(len(names)), key=lambda place: hashes[place])
-    datasets, rank = [sets[place] for place in order], np.argsort(order)
+    rank = np.argsort(order)
+    datasets = [sets[place] for place in order]
     stages, most = Stages(), max(map(len, datasets))
     with stages.measured("features"):
         space = FittedFeatures(
@@ -144,20 +145,30 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
         keys = [hashes[place] for place in order]
         with stages.measured("transport"):
             pairs, biases = PairwiseSolver(ground, unlabelled, keys, context, options, store).solve_all()
-    tests, changes = list(combinations(range(len(names)), 2)), []
+    named: list[Pair] = []
+    changes: list[SymmetryTests] = []
     with stages.measured("symmetry tests"):
-        for i, j in tests if options.symmetry_tests else ():
-            call = options.permutations, options.level, options.test_images, options.seed
-            parts = ["symmetry tests", __version__, hashes[i], hashes[j], call]
-            result = store.result(parts, SymmetryTests, partial(test_changes, sets[i], sets[j], *call))
-            p_value = pairs[rank[i], rank[j]].p_value
-            changes.append(replace(result, source=names[i], target=names[j], distance=p_value))
+        for i, j in combinations(range(len(names)), 2):
+            pair = replace(pairs[rank[i], rank[j]], source=names[i], target=names[j])
+            named.append(pair)
+            if options.symmetry_tests:
+                call = options.permutations, options.level, options.test_images, options.seed
+                parts = ["symmetry tests", __version__, hashes[i], hashes[j], call]
+                result = store.result(parts, SymmetryTests, partial(test_changes, sets[i], sets[j], *call))
+                changes.append(replace(result, source=names[i], target=names[j], distance=pair.p_value))
     facts = {"symmetry": choice.symmetry, "features": choice.name, "metric": choice.metric, "storage": space.storage}
     frames = {"frame": [dataset.frame for dataset in sets], "reused": store.reused}
-    settings = options.to_json() | space.settings | facts | frames
-    named = tuple(replace(pairs[rank[i], rank[j]], source=names[i], target=names[j]) for i, j in tests)
-    found = tuple(names), tuple(map(len, sets)), named, tuple(biases[place] for place in rank), ground.scale
-    return Comparison(*found, tuple(map(label_names, sets)), tuple(changes), settings, stages.seconds)
+    return Comparison(
+        names=tuple(names),
+        sizes=tuple(map(len, sets)),
+        pairs=tuple(named),
+        biases=tuple(biases[place] for place in rank),
+        scale=ground.scale,
+        labels=tuple(map(label_names, sets)),
+        symmetry_tests=tuple(changes),
+        settings=options.to_json() | space.settings | facts | frames,
+        seconds=stages.seconds,
+    )
 
 
 def pooled_sample(datasets: Sequence[Dataset], size: int, *, seed: int) -> list[Dataset]:
@@ -165,7 +176,8 @@ def pooled_sample(datasets: Sequence[Dataset], size: int, *, seed: int) -> list[
     sizes = [len(dataset) for dataset in datasets]
     most = min(size, max(200, 2**27 // (4 * int(datasets[0].signals[0].size))))  # 2**27 bytes, 200 images at least
     chosen = np.sort(np.random.default_rng(seed).permutation(sum(sizes))[:most])
-    rows, starts = np.split(chosen, np.searchsorted(chosen, np.cumsum(sizes)[:-1])), np.cumsum([0, *sizes[:-1]])
+    starts = np.cumsum([0, *sizes[:-1]])
+    rows = np.split(chosen, np.searchsorted(chosen, starts[1:]))
     parts = [each.select(at - start) for each, at, start in zip(datasets, rows, starts, strict=True) if len(at)]
     if len({dataset.images.shape[1:] for dataset in datasets}) > 1:  # shapes in 3-D, or an error that the fit raises
         return parts
@@ -209,26 +221,41 @@ class PairwiseSolver:
 
     def _bias(self, place: int) -> SamplingBias:
         """Sampling bias of a set, relative to the scale."""
-        at, scale = self._draw(place, 2000), self.ground.scale  # images that the halves are drawn from
-        pool = BatchedSinkhorn(self.ground.among([(place, at)]), epsilon=self.options.reg * scale)
+        at = self._draw(place, 2000)  # images that the halves are drawn from
+        pool = BatchedSinkhorn(self.ground.among([(place, at)]), epsilon=self.options.reg * self.ground.scale)
         found = divergence.sampling_bias(pool, len(at), self._random("halves", place))
-        return SamplingBias(found.constant / scale, found.offset)
+        return SamplingBias(found.constant / self.ground.scale, found.offset)
 
     def _pair(self, i: int, j: int, own: Sequence[Potentials], biases: Sequence[SamplingBias]) -> Pair:
-        cross, scale = self._solve(i, j), self.ground.scale
+        """Divergence of two sets as a sum over images: ``<p, f - f_own> + <q, g - g_own>``."""
+        cross = self._solve(i, j)
+        scale = self.ground.scale
         n, m = len(cross.source), len(cross.target)
-        source, target = (cross.source - own[i].source) / (n * scale), (cross.target - own[j].source) / (m * scale)
+        source = (cross.source - own[i].source) / (n * scale)
+        target = (cross.target - own[j].source) / (m * scale)
         # potentials are known up to a constant that moves from one side to the other: both sides get the same sum
         shift = (source.sum() - target.sum()) / 2
         source, target = source - shift / n, target + shift / m
+        distance = float(source.sum() + target.sum())
         # most mass of i goes to the j where potential - cost is largest
         costs = self.ground.block((i, largest(source)), (j, slice(None)))
         costs_back = self.ground.block((j, largest(target)), (i, slice(None)))
-        counterparts = (cross.target - costs).argmax(axis=1), (cross.source - costs_back).argmax(axis=1)
-        distance, reference = float(source.sum() + target.sum()), biases[i].part(n) + biases[j].part(m)
-        error = (cross.error + (own[i].error + own[j].error) / 2) / scale
-        tested, converged = self._test(i, j, distance), all(each.converged for each in (cross, own[i], own[j]))
-        return Pair("", "", distance, error, reference, source, target, *counterparts, *tested, converged)
+        p_value, low, high = self._test(i, j, distance)
+        return Pair(
+            source="",
+            target="",
+            distance=distance,
+            error=(cross.error + (own[i].error + own[j].error) / 2) / scale,
+            reference=biases[i].part(n) + biases[j].part(m),
+            source_contributions=source,
+            target_contributions=target,
+            source_counterparts=(cross.target - costs).argmax(axis=1),
+            target_counterparts=(cross.source - costs_back).argmax(axis=1),
+            p_value=p_value,
+            low=low,
+            high=high,
+            converged=cross.converged and own[i].converged and own[j].converged,
+        )
 
     def _test(self, i: int, j: int, distance: float) -> tuple[float | None, float | None, float | None]:
         """P-value of a permutation test, and ends of the bootstrap interval, where asked for."""

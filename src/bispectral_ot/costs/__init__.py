@@ -4,17 +4,5 @@ from bispectral_ot.checks import METRICS, Metric, Storage
 from bispectral_ot.costs.cost import STORAGES, Cost, PlanSummary, as_cost, plan_storage
 from bispectral_ot.costs.distances import ALIGNED_METRICS, AlignedDistance, Distance, FeatureDistance
 
-__all__ = [
-    "ALIGNED_METRICS",
-    "METRICS",
-    "STORAGES",
-    "AlignedDistance",
-    "Cost",
-    "Distance",
-    "FeatureDistance",
-    "Metric",
-    "PlanSummary",
-    "Storage",
-    "as_cost",
-    "plan_storage",
-]
+__all__ = ["AlignedDistance", "Cost", "Distance", "FeatureDistance", "PlanSummary", "as_cost", "plan_storage"]
+__all__ += ["ALIGNED_METRICS", "METRICS", "STORAGES", "Metric", "Storage"]

@@ -1,13 +1,11 @@
 """Cost matrices in blocks of rows, their storage within a memory budget, and the passes that solvers make over them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import threading
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -78,18 +76,15 @@ def plan_storage(
                 return StoragePlan(candidate, mapped)
     size = f"{shape[0]:,} x {shape[1]:,}"
     if solver_bytes:
-        raise MemoryBudgetError(
-            f"this solver forms dense matrices of {size} entries and needs {format_bytes(solver_bytes)} for them, "
-            f"{format_bytes(min(needs.values()))} with the cost, but has a working memory of {format_bytes(budget)}. "
-            "Use Sinkhorn, which forms none, allow more memory, or use fewer elements."
-        )
+        found = f"this solver forms dense matrices of {size} entries and needs {format_bytes(solver_bytes)} for them"
+        found += f", {format_bytes(min(needs.values()))} with the cost, but has a working memory of"
+        advice = "Use Sinkhorn, which forms none, allow more memory, or use fewer elements."
+        raise MemoryBudgetError(f"{found} {format_bytes(budget)}. {advice}")
     features = 0 if may_map else feature_bytes
     said = " or ".join(f"{format_bytes(need + features)} ({name})" for name, need in needs.items())
-    raise MemoryBudgetError(
-        f"a {size} cost does not fit into a working memory of {format_bytes(budget)}: it needs {said}, of which "
-        f"{format_bytes(features)} are features. Allow more working memory, use fewer elements, or reduce the "
-        "features (pca)."
-    )
+    found = f"a {size} cost does not fit into a working memory of {format_bytes(budget)}: it needs {said}, of which"
+    advice = "Allow more working memory, use fewer elements, or reduce the features (pca)."
+    raise MemoryBudgetError(f"{found} {format_bytes(features)} are features. {advice}")
 
 
 def storage_bytes(shape: tuple[int, int], *, feature_bytes: int, block_rows: int = 256) -> dict[Storage, int]:
@@ -199,14 +194,14 @@ class Cost:
     @classmethod
     def from_distance(
         cls, distance: Distance, *, scale: float | None = None, storage: Storage | None = None, engine: Any = None
-    ) -> Cost:
+    ) -> Self:
         """Cost of a :class:`~bispectral_ot.costs.Distance` of any kind, on ``engine`` (threads by default)."""
         cost = cls.__new__(cls)
         cost._keep(distance, scale, storage, engine)
         return cost
 
     @classmethod
-    def from_matrix(cls, matrix: ArrayLike, *, scale: float | None = None, engine: Engine | None = None) -> Cost:
+    def from_matrix(cls, matrix: ArrayLike, *, scale: float | None = None, engine: Engine | None = None) -> Self:
         """Cost from a matrix (n, m), which is copied; float64 numbers keep their digits."""
         return cls.from_distance(_Given(matrix), scale=scale, engine=engine)
 
@@ -261,7 +256,7 @@ class Cost:
 
     def gather(
         self, f: Vector, g: Vector, low_rows: Vector, low_columns: Vector, *, unit: float, max_density: float
-    ) -> csr_array | None:
+    ) -> "csr_array | None":
         """Entries ``unit * C`` that matter; None if they are more than the fraction ``max_density`` of a block.
 
         Those are the entries whose exponent ``f + g - unit * C`` is above ``low_rows`` (n,) or ``low_columns`` (m,).
@@ -276,7 +271,7 @@ class Cost:
 
     def active(
         self, f: Vector, g: Vector, low_rows: Vector, low_columns: Vector, *, unit: float, max_density: float = np.nan
-    ) -> Cost | None:
+    ) -> Self | None:
         """Cost restricted to the entries that :meth:`gather` selects; None if these are too many.
 
         By default, the limit is what saves time and fits into the memory that features and cost leave free.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.checks import METRICS, Metric, check_choice, detached
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 
 ALIGNED_METRICS: tuple[Metric, ...] = ("l2", "sqeuclidean", "cosine")
 Floats = NDArray[np.floating[Any]]
@@ -250,8 +250,7 @@ def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[Rows,
     middle = low / 2 + high / 2
     if not may_shift:
         if np.linalg.norm(middle) > _LOST_IN_FLOAT32 * np.linalg.norm(high - low) > 0:
-            said = "features are too far from 0 for cosine distances in float32; subtract their mean, or use l2."
-            warn(said, DataWarning)
+            warn("features are too far from 0 for cosine distances in float32; subtract their mean, or use l2.")
         return rounded
     return (exact[0] - middle).astype(np.float32), (exact[1] - middle).astype(np.float32)
 

@@ -1,7 +1,5 @@
 """Datasets: images of one size, with or without labels."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -154,7 +152,7 @@ class Dataset:
         labels = np.zeros(0, dtype=np.int64) if self.labels is None else self.labels
         return np.bincount(labels, minlength=len(self.classes)).astype(np.int64)
 
-    def select(self, index: ArrayLike | slice) -> Dataset:
+    def select(self, index: ArrayLike | slice) -> Self:
         """Images at ``index`` (positions, a mask of length n, or a slice), in that order; all classes are kept."""
         try:
             rows = np.arange(len(self))[index if isinstance(index, slice) else np.asarray(index)]

@@ -1,11 +1,9 @@
 """Frames: placement of images on the canvas of a dataset, by their whole canvas, their content or one common scale."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,9 +192,8 @@ def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tupl
     axes = _axes(height, width, angle)
     beyond = _beyond(axes, bounds)
     unlike = difference[(beyond <= -edge) & (beyond > -edge - 4)] > 0
-    if (
-        difference[beyond > 3].any() or not unlike.size or unlike.mean() < 0.95
-    ):  # waves of JPEG around the picture, in blocks
+    # waves of JPEG around the picture, in blocks
+    if difference[beyond > 3].any() or not unlike.size or unlike.mean() < 0.95:
         bounds, edge = bounds if in_place else _steepest(axes, bounds, difference), 3.0
         beyond = _beyond(axes, bounds)
         if not (margin := difference[beyond > edge]).size or np.median(margin) > 3:  # or it has a texture of its own
@@ -269,7 +266,7 @@ class SetGeometry(NamedTuple):
     picture_side: float | None  # longer side of the pictures in pixels, where most images have one and all the same
 
     @classmethod
-    def of(cls, images: Images) -> SetGeometry:
+    def of(cls, images: Images) -> Self:
         """Geometry of images (height, width[, channels])."""
         planes = [image.reshape(*image.shape[:2], -1) for image in images]
         pictures = list(map(find_picture, planes))

@@ -1,7 +1,5 @@
 """Lazy datasets: labels, names and sizes of a set, known before its images are read, and the sources that read them."""
 
-from __future__ import annotations
-
 import math
 import os
 import warnings
@@ -9,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -198,12 +196,12 @@ class LazyDataset:
             object.__setattr__(self, "classes", classes)
 
     @classmethod
-    def of(cls, data: Dataset) -> LazyDataset:
+    def of(cls, data: Dataset) -> Self:
         """Lazy dataset of one that is in memory."""
         source = ArraySource(data.images, data.name)
         return cls(source, data.name, data.labels, data.classes, data.files, data.kind, data)
 
-    def of_kind(self, kind: Kind | None) -> LazyDataset:
+    def of_kind(self, kind: Kind | None) -> Self:
         """Same set with its arrays read as another kind; None keeps their kind."""
         if kind in (None, self.kind):
             return self

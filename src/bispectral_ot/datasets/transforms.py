@@ -54,10 +54,7 @@ def half_positions(dataset: Any, *, seed: int = 0, per_class: int | None = None)
 
 def count_shared(source: Dataset, target: Dataset) -> int:
     """Number of images of ``source`` that are also in ``target``, pixel by pixel; constant images do not count."""
-    return _count_shared(*_digests(source, target))
-
-
-def _count_shared(one: list[bytes], other: list[bytes]) -> int:
+    one, other = _digests(source, target)
     known = {*other} - {b""}
     return sum(each in known for each in one)
 
@@ -89,18 +86,22 @@ def blank_sources(source: Dataset, target: Dataset) -> NDArray[np.int64]:
 
 def warn_of_copies(source: Dataset, target: Dataset) -> list[NDArray[np.int64]]:
     """Warn of images that are on both sides or twice in the target; positions of each side's distinct images."""
-    distinct, digests = [], _digests(source, target)
+    distinct = []
+    digests = _digests(source, target)
     for side, found in zip((source, target), digests, strict=True):
         first: dict[tuple[bytes | int, int], int] = {}  # image of a class
         for i in range(len(side)):
             first.setdefault((found[i] or i if found else i, 0 if side.labels is None else int(side.labels[i])), i)
         distinct.append(np.array([*first.values()]))
-    if count := _count_shared(*digests):
+    known = {*digests[1]} - {b""}
+    count = sum(each in known for each in digests[0])
+    if count:
         shared = f"{count:,} of the {len(source):,} source images are also on the target side"
         advice = "compare disjoint halves (split_halves, --split-halves), or leave them out"
         warn(f"{shared}, where they match themselves; {advice}.", DataWarning)
-    if count := len(target) - len(distinct[1]):
-        warn(f"{count:,} of the {len(target):,} target images are copies of others, and count once in estimates.")
+    copies = len(target) - len(distinct[1])
+    if copies:
+        warn(f"{copies:,} of the {len(target):,} target images are copies of others, and count once in estimates.")
     return distinct
 
 

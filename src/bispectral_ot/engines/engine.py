@@ -4,8 +4,6 @@ A block function is defined at module level and has the form ``function(block, *
 It writes into nothing that it is given, so that it can run on another thread, in another process, or a second time.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import threading
@@ -47,7 +45,7 @@ class Threads:
     """
 
     @property
-    def local(self) -> Threads:
+    def local(self) -> "Threads":
         """Engine for data on this machine."""
         return self
 

@@ -14,33 +14,9 @@ from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import SphereBispectrum
 from bispectral_ot.transformer import BatchTransformer
 
-__all__ = [
-    "DEFAULT_FEATURES",
-    "FEATURES",
-    "BatchTransformer",
-    "CombinedBispectrum",
-    "CyclicBispectrum",
-    "D4Bispectrum",
-    "Encoder",
-    "FeatureMap",
-    "FeatureSpec",
-    "FittedFeatures",
-    "GlobalBispectrum",
-    "GroupBispectrum",
-    "ImageBispectrum",
-    "ImageGroup",
-    "Join",
-    "LocalBispectrum",
-    "Orbit",
-    "Pixels",
-    "PolarSampler",
-    "PolarSpectrum",
-    "RingBispectrum",
-    "ShellBispectrum",
-    "SphereBispectrum",
-    "TranslationBispectrum",
-    "Vectors",
-    "choose_features",
-    "clear_encodings",
-    "list_encodings",
-]
+__all__ = ["CombinedBispectrum", "D4Bispectrum", "GlobalBispectrum", "ImageBispectrum", "ImageGroup", "LocalBispectrum"]
+__all__ += ["PolarSampler", "PolarSpectrum", "RingBispectrum", "TranslationBispectrum"]
+__all__ += ["CyclicBispectrum", "GroupBispectrum", "ShellBispectrum", "SphereBispectrum"]
+__all__ += ["Encoder", "Join", "Orbit", "Pixels", "Vectors", "clear_encodings", "list_encodings"]
+__all__ += ["DEFAULT_FEATURES", "FEATURES", "FeatureSpec", "choose_features"]
+__all__ += ["BatchTransformer", "FeatureMap", "FittedFeatures"]

@@ -84,8 +84,7 @@ class RingBispectrum(OrbitBispectrum):
     n_angles : Samples per ring, K.
     n_rings : Rings r = 0 to n_rings - 1; by default min(height, width) // 2 of them. Outside the image they sample 0.
     radial_weight : Ring r is multiplied by ``r ** radial_weight``.
-    sampling : {"bilinear", "nearest"}
-        Interpolation about the exact centre, or the paper's grid (:class:`~bispectral_ot.features.PolarSampler`).
+    sampling : ``"bilinear"`` about the exact centre, or ``"nearest"``, the paper's grid (:class:`PolarSampler`).
 
     Notes
     -----

@@ -1,7 +1,5 @@
 """Encoders as features: networks or functions of images, their cached rows, and orbits under finite groups."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import re
@@ -40,11 +38,16 @@ class MissingEncoderError(InputError):
     """Encoder of a saved model that was not named (its code is loaded only then), or that has changed."""
 
 
+class _Call(NamedTuple):
+    function: Callable[[Rows], Any]  # of a batch of float32 arrays
+    layout: str
+    identity: str | None  # hash of its content, if known
+
+
 class Encoder(BatchTransformer):
     """Features of a network or of any function of batches of images.
 
-    Rows are cached under a hash of encoder and image (:func:`list_encodings`, :func:`clear_encodings`). Weights are
-    never fetched.
+    Rows are cached by a hash of encoder and image, see :func:`list_encodings`. Weights are never fetched.
 
     Parameters
     ----------
@@ -353,12 +356,6 @@ def as_encoder(encoder: Any) -> Encoder:
     return encoder if isinstance(encoder, Encoder) else Encoder(encoder)
 
 
-class _Call(NamedTuple):
-    function: Callable[[Rows], Any]  # of a batch of float32 arrays
-    layout: str
-    identity: str | None  # hash of its content, if known
-
-
 def load_encoder(encoder: Any, layout: str | None = None, device: str | None = None) -> _Call:
     """Function, layout and identity of an encoder; one that cannot be loaded is an :class:`InputError`."""
     if isinstance(encoder, (str, Path)):
@@ -366,10 +363,9 @@ def load_encoder(encoder: Any, layout: str | None = None, device: str | None = N
         if text.endswith(".onnx"):
             return _onnx_model(user_path(text), layout)
         if not re.fullmatch(r"[\w.]+:\w+", text):
-            raise InputError(
-                f"the encoder {text!r} is neither module:name nor a path that ends with .onnx. Names of models are not "
-                "looked up, since that would fetch their weights; make the model and give it as Encoder(model)."
-            )
+            why = "Names of models are not looked up, since that would fetch their weights"
+            advice = f"{why}; make the model and give it as Encoder(model)."
+            raise InputError(f"the encoder {text!r} is neither module:name nor a path that ends with .onnx. {advice}")
         module, name = text.split(":")
         try:
             encoder = getattr(importlib.import_module(module), name)

@@ -1,7 +1,5 @@
 """Features of several datasets by one fitted map: normalization, transformer, projection."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
@@ -45,11 +43,6 @@ class LinearMap:
     basis: Rows = field(repr=False)
     gains: NDArray[np.float64]
     rest: float
-
-    @property
-    def inverse(self) -> LinearMap:
-        """Inverse map."""
-        return LinearMap(self.basis, 1 / self.gains, 1 / self.rest)
 
     @cached_property
     def _matrix(self) -> Rows:
@@ -124,7 +117,10 @@ class FeatureMap:
 
     def unlearned(self, rows: Rows) -> Rows:
         """Rows of :meth:`plain` from features of this map, by the inverse of the learned map."""
-        return self.plain(rows) if self.learned is None else self.learned.inverse(rows)
+        if self.learned is None:
+            return self.plain(rows)
+        inverse = replace(self.learned, gains=1 / self.learned.gains, rest=1 / self.learned.rest)
+        return inverse(rows)
 
     def distance(self, source: Rows, target: Rows, metric: Metric) -> FeatureDistance:
         """Distances between two sets of features; steerable ones at the best rotation of each pair."""
@@ -159,7 +155,7 @@ class PixelStatistics(NamedTuple):
     constant_images: int
 
     @classmethod
-    def pooled(cls, parts: Sequence[tuple[int, float, float, int]]) -> PixelStatistics:
+    def pooled(cls, parts: Sequence[tuple[int, float, float, int]]) -> Self:
         """Statistics of several parts together."""
         counts, means, deviations, constant = np.array(parts, dtype=np.float64).T
         fractions = counts / counts.sum()
@@ -235,11 +231,10 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         """Release the features and their files; costs computed from them stay usable."""
         self.features = []
 
-    def cost(self, source: int, target: int, *, metric: Metric | None = None, scale: float | None = None) -> Cost:
-        """Cost between two of the sets, by their places; ``scale`` is as for :class:`~bispectral_ot.Cost`."""
-        rows = self.features[source], self.features[target]
-        distance = self.feature_map.distance(*rows, metric or self.spec.metric)
-        return Cost.from_distance(distance, scale=scale, storage=self.storage, engine=self.engine)
+    def cost(self, source: int, target: int) -> Cost:
+        """Cost between two of the sets, by their places."""
+        distance = self.feature_map.distance(self.features[source], self.features[target], self.spec.metric)
+        return Cost.from_distance(distance, storage=self.storage, engine=self.engine)
 
     def learn(self, learned: LinearMap) -> None:
         """Apply a learned map to all features in place, and to images that are mapped later."""

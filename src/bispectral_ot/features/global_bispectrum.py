@@ -1,10 +1,8 @@
 """Global bispectrum, a complete rotation invariant of images: products of coefficients across all rings."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.fft
@@ -29,7 +27,7 @@ class _Products(NamedTuple):
     weights: Rows
 
     @classmethod
-    def of(cls, positions: Any, is_complex: NDArray[np.bool_], weights: Index, **fields: Any) -> _Products:
+    def of(cls, positions: Any, is_complex: NDArray[np.bool_], weights: Index, **fields: Any) -> Self:
         """Sort the real products to the front, and add columns for the imaginary parts of the others."""
         order, n_real = np.argsort(is_complex, kind="stable"), int((~is_complex).sum())
         of_columns = np.concatenate([order, order[n_real:]])
@@ -55,8 +53,7 @@ class GlobalBispectrum(SteerableTransformer):
 
     Parameters
     ----------
-    symmetry : {"rotation", "rotation-reflection"}
-        With the latter, mirror images have the same features.
+    symmetry : {"rotation", "rotation-reflection"}; with the latter, mirror images have the same features.
     n_rings : Rings from the centre to ``radius``; also the resolution along a ray.
     max_frequency : Highest angular frequency.
     n_angles : Samples per ring.

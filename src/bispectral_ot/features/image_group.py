@@ -1,10 +1,8 @@
 """Finite groups of pixel permutations or linear maps of the plane, and bispectra of images under them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations_with_replacement, permutations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -115,7 +113,7 @@ class _Products(NamedTuple):
     is_complex: bool  # adds columns of imaginary parts
 
     @classmethod
-    def of(cls, group: FiniteGroup, irreps: tuple[int, ...], copies: list[int], coefficients: Any = None) -> _Products:
+    def of(cls, group: FiniteGroup, irreps: tuple[int, ...], copies: list[int], coefficients: Any = None) -> Self:
         """All products, each once."""
         grid = np.indices(copies).reshape(len(copies), -1)
         same = [i for i in range(1, len(irreps)) if irreps[i] == irreps[i - 1]]
@@ -158,8 +156,7 @@ class ImageBispectrum(BatchTransformer):
 
     Parameters
     ----------
-    symmetry : {"mirrors", "quarter-turns", "d4"} or ImageGroup
-        Group; ``"mirrors"`` exchanges left and right, ``"d4"`` has quarter turns and mirrors.
+    symmetry : ``"mirrors"`` (left and right), ``"quarter-turns"``, ``"d4"`` (both of them) or an :class:`ImageGroup`.
     band : Number of frequencies along each side.
     triple_band : Frequencies in the products of three; reduced if there would be too many products.
 

@@ -1,6 +1,5 @@
 """Feature registry: names of all features, and the choice of features and metric of a call."""
 
-import warnings
 from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
@@ -9,7 +8,7 @@ from sklearn.base import clone
 
 from bispectral_ot.checks import Intensity, check_choice, is_feature_expression
 from bispectral_ot.costs import Metric
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features.combined import CombinedBispectrum, Join
 from bispectral_ot.features.commutative import RingBispectrum, TranslationBispectrum
 from bispectral_ot.features.encoders import Encoder, MissingEncoderError, Orbit
@@ -19,7 +18,7 @@ from bispectral_ot.features.local_bispectrum import LocalBispectrum
 from bispectral_ot.features.polar import PolarSpectrum
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import SphereBispectrum
-from bispectral_ot.transformer import BatchTransformer, Columns, Rows, State, columns_table, unit_weights
+from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Columns, Rows, State, columns_table, unit_weights
 
 
 class Pixels(BatchTransformer):
@@ -29,9 +28,7 @@ class Pixels(BatchTransformer):
     """
 
     symmetries = ("none",)
-
-    def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
-        return (n_columns,)
+    _flat_rows = True
 
     def _prepare(self) -> Columns:
         names = ("column",) if len(self.image_shape_) == 1 else ("row", "column", "channel")
@@ -62,12 +59,10 @@ class Vectors(Pixels):
             raise InputError(f"the vectors differ by {spread.max():.1e} at most; scale them first, as X / X.std().")
         constant = int((spread == 0).sum())
         if constant and len(rows) > 1:
-            said = f"{constant} of the {rows.shape[1]} columns of the vectors are constant and have no effect."
-            warn(said, DataWarning)
+            warn(f"{constant} of the {rows.shape[1]} columns of the vectors are constant and have no effect.")
 
 
-# Symmetries, metrics and default metric are attributes of the classes. The first features that have a symmetry are its
-# default.
+# Symmetries and metrics are attributes of the classes. The first features that have a symmetry are its default.
 FEATURES: dict[str, type[BatchTransformer]] = {
     "pixels": Pixels,
     "bispectrum": CombinedBispectrum,
@@ -98,7 +93,7 @@ class AdaptedTransformer(BatchTransformer):
     Images are flattened unless its tags say that it reads them; columns have the weights of the last step.
     """
 
-    block_rows = 2048
+    _flat_rows = True
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -115,9 +110,6 @@ class AdaptedTransformer(BatchTransformer):
 
     def _parameters(self) -> State:
         raise InputError(f"features of other packages cannot be saved with a model, got {self!r}.")
-
-    def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
-        return (n_columns,)
 
     def _fit(self, rows: NDArray[Any]) -> None:
         first = self.inner
@@ -148,7 +140,7 @@ class AdaptedTransformer(BatchTransformer):
         return found
 
     def _scratch_per_row(self) -> int:
-        return 1
+        return SCRATCH_BYTES // 2048  # signals that are transformed at a time
 
     def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         out[:] = self._rows(rows)
@@ -176,13 +168,6 @@ def choose_features(
 
     ``features`` is a name in ``FEATURES``, names joined by ``+``, a transformer, an encoder, or None for the default of
     the symmetry; without ``symmetry`` and ``metric``, those of the features count, or of the ``kind`` of the datasets.
-
-    Examples
-    --------
-    >>> choose_features(symmetry="d4").transformer
-    D4Bispectrum()
-    >>> choose_features().metric
-    'sqeuclidean'
     """
     if isinstance(symmetry, ImageGroup):
         if features not in (None, "image-bispectrum"):
@@ -220,12 +205,8 @@ def choose_features(
     # features without mirrors and rotations have no rotations either
     if symmetry is not None and known is not None and not set(symmetry.split("-")) <= set(known.split("-")):
         fitting = [other for other, kind_ in FEATURES.items() if symmetry in kind_.symmetries]
-        warnings.warn(
-            f"the features {name} have the symmetry {known!r}, not {symmetry!r}, and {known!r} is used. "
-            f"Features with the symmetry {symmetry!r}: {', '.join(fitting)}.",
-            DataWarning,
-            stacklevel=3,
-        )
+        said = f"the features {name} have the symmetry {known!r}, not {symmetry!r}, and {known!r} is used"
+        warn(f"{said}. Features with the symmetry {symmetry!r}: {', '.join(fitting)}.")
     kind_of_metric = "metric at the best rotation" if transformer.aligns else "metric"
     metric = cast(Metric, check_choice(kind_of_metric, metric or transformer.default_metric, transformer.metrics))
     return FeatureSpec(transformer, name, known or symmetry, metric)
@@ -267,9 +248,8 @@ def restore(state: State, encoder: Any = None) -> BatchTransformer:
         raise InputError(f"{state['class']!r} are not features that can be restored.")
     parameters = state["parameters"]
     if kind is Encoder and parameters["encoder"] not in ([encoder] if isinstance(encoder, str) else encoder or ()):
-        raise MissingEncoderError(
-            f"the model was made with the encoder {parameters['encoder']!r}, which is code: give it again "
-            f"(encoder={parameters['encoder']!r}, --encoder)."
-        )
+        name = repr(parameters["encoder"])
+        problem = f"the model was made with the encoder {name}, which is code"
+        raise MissingEncoderError(f"{problem}: give it again (encoder={name}, --encoder).")
     learned = {key: copied(value) for key, value in state["learned"].items()}
     return kind(**parameters).set_state(state["shape"], learned)

@@ -135,14 +135,12 @@ class GroupBispectrum(BatchTransformer):
 
     Parameters
     ----------
-    group : FiniteGroup
-        The group; signals have one value per element.
+    group : The group; signals have one value per element.
     coefficients : {"full", "selective"}
         All pairs (r, s), of the order of ``|G|^2`` numbers; or ``B[0, s]`` and ``B[r, s]`` for all s and the few r that
         distinguish the elements of the group, of the order of ``|G|`` numbers, which determine a signal with
         invertible ``F_rho`` up to the group (after Mataigne et al. 2024).
-    normalize : bool
-        Divide each bispectrum by its L2 norm, which removes the scale of the signal.
+    normalize : Divide each bispectrum by its L2 norm, which removes the scale of the signal.
 
     Examples
     --------
@@ -216,9 +214,10 @@ class GroupBispectrum(BatchTransformer):
 
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         coefficients = rows.astype(np.float64) @ self._fourier_matrix
-        sizes, entries = take_out_sizes(coefficients), all_entries(self._kept_blocks, coefficients)[:, self._positions]
+        sizes = take_out_sizes(coefficients)
+        entries = all_entries(self._kept_blocks, coefficients)[:, self._positions]
         values = np.where(self.columns_.part, entries.imag, entries.real) * self.columns_.scale
-        return write_scaled(values, out, self.feature_weights_, sizes, degree=3, normalize=self.normalize)
+        return write_scaled(values, out, self.feature_weights_, sizes, normalize=self.normalize)
 
 
 class CyclicBispectrum(GroupBispectrum):
@@ -232,8 +231,7 @@ class CyclicBispectrum(GroupBispectrum):
         All n x n coefficients, one per symmetry orbit, with multiplicities in ``feature_weights_``; or the about n / 2
         of them ``B[0, 0]``, ``B[0, 1]`` and ``B[1, k]`` that determine a signal without vanishing Fourier coefficients
         up to a shift and can be inverted (Mataigne et al. 2024).
-    normalize : bool
-        Divide each bispectrum by its L2 norm, which removes the scale of the signal.
+    normalize : Divide each bispectrum by its L2 norm, which removes the scale of the signal.
 
     Examples
     --------

@@ -5,8 +5,6 @@ eigenspaces. A real irrep is of real, complex or quaternionic type (its characte
 last two cases a random antisymmetric matrix that commutes with it splits it into two halves over the complex numbers.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any, Self
 
@@ -160,7 +158,7 @@ class FiniteGroup:
         self.inverse: IntArray = np.argmax(is_inverse, axis=1)
 
     @classmethod
-    def from_table(cls, table: ArrayLike) -> FiniteGroup:
+    def from_table(cls, table: ArrayLike) -> "FiniteGroup":
         """Group with the Cayley table ``table[a, b]`` (index of ``a * b``); an InputError names a violated axiom."""
         try:
             array = np.asarray(table)

@@ -52,8 +52,7 @@ def real_harmonics(points: ArrayLike, lmax: int) -> Floats:
 def analysis_matrix(points: ArrayLike, weights: ArrayLike, lmax: int) -> Floats:
     """Matrix from samples to harmonic coefficients, shape (n_points, (lmax + 1) ** 2).
 
-    Coefficients are the weighted least-squares fit ``(Y^T W Y)^-1 Y^T W f``, which is the quadrature ``Y^T W f`` for
-    exact quadrature weights.
+    Coefficients are the weighted least-squares fit ``(Y^T W Y)^-1 Y^T W f``; for exact weights, this is ``Y^T W f``.
     """
     harmonics = real_harmonics(points, lmax)
     n_points, n_harmonics = harmonics.shape

@@ -39,12 +39,9 @@ class ShellBispectrum(BatchTransformer):
 
     Parameters
     ----------
-    n_shells : int
-        Number of spheres, at radii evenly spaced up to twice the root mean square radius.
-    lmax : int
-        Highest degree of the spherical harmonics.
-    n_samples : int
-        Points drawn from a mesh; the same ones for every call.
+    n_shells : Number of spheres, at radii evenly spaced up to twice the root mean square radius.
+    lmax : Highest degree of the spherical harmonics.
+    n_samples : Points drawn from a mesh; the same ones for every call.
 
     Examples
     --------

@@ -142,13 +142,11 @@ class SphereBispectrum(BatchTransformer):
 
     Parameters
     ----------
-    lmax : int
-        Highest degree of the spherical harmonics; there are about ``lmax ** 3 / 12`` columns (121 for 10).
+    lmax : Highest degree of the spherical harmonics; there are about ``lmax ** 3 / 12`` columns (121 for 10).
     points : array of shape (n_points, 3), optional
         Directions of the samples; a signal is then a row of n_points values. By default signals are arrays
         (n_theta, n_phi) on the equiangular grid of :func:`~bispectral_ot.groups.harmonics.equiangular_grid`.
-    normalize : bool
-        Divide each bispectrum by its L2 norm, which removes the scale of the signal.
+    normalize : Divide each bispectrum by its L2 norm, which removes the scale of the signal.
 
     Notes
     -----
@@ -216,5 +214,6 @@ class SphereBispectrum(BatchTransformer):
 
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         coefficients = self._analyse(rows.astype(np.float64))
-        sizes, values = take_out_sizes(coefficients), self.invariants_.evaluate(coefficients)
-        return write_scaled(values, out, self.feature_weights_, sizes, degree=3, normalize=self.normalize)
+        sizes = take_out_sizes(coefficients)
+        values = self.invariants_.evaluate(coefficients)
+        return write_scaled(values, out, self.feature_weights_, sizes, normalize=self.normalize)

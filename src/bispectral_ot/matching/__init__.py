@@ -8,19 +8,6 @@ from bispectral_ot.matching.predictor import Prediction, Predictor, TopMatches
 from bispectral_ot.matching.result import Match
 from bispectral_ot.matching.source_classes import ClassProportions, ExpectedAccuracy, Shift
 
-__all__ = [
-    "ClassPreservation",
-    "ClassProportions",
-    "ClassTable",
-    "ExpectedAccuracy",
-    "LabelTransfer",
-    "Match",
-    "Outliers",
-    "Prediction",
-    "Predictor",
-    "Shift",
-    "TopMatches",
-    "class_preservation",
-    "class_table",
-    "match",
-]
+__all__ = ["LabelTransfer", "Match", "Prediction", "Predictor", "match"]
+__all__ += ["ClassProportions", "ExpectedAccuracy", "Outliers", "Shift", "TopMatches"]
+__all__ += ["ClassPreservation", "ClassTable", "class_preservation", "class_table"]

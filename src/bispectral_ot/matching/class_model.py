@@ -9,12 +9,10 @@ a multiple of the identity: ``(1 - s) S + s (tr S / d) I``. With ``s = 1`` dista
 out is a rank-one update of ``S`` and of the kernel matrix, so exact leave-one-out scores need one decomposition.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +35,13 @@ Index = NDArray[np.int64]
 
 # Candidate shrinkages; 1 means no learning.
 SHRINKAGES = (0.1, 0.3, 0.6, 0.9, 1.0)
-# Maximum numbers of left-out targets, of targets they are compared with to choose the metric, and for calibration.
-_LEFT_OUT, _CHOOSING, _REFERENCES = 1024, 4096, 32768
-# Candidate ridge parameters, and maximum number of targets in the regression.
-_RIDGES, CENTRES = (0.01, 0.1, 1.0), 8192
-# Smallest kernel density relative to that of the nearest class, and prior variance of biases and slope.
-_TINY, _BIAS_VARIANCE = 1e-30, 0.5
+_LEFT_OUT = 1024  # maximum number of left-out targets
+_CHOOSING = 4096  # maximum number of targets they are compared with to choose the metric
+_REFERENCES = 32768  # the same for calibration
+_RIDGES = (0.01, 0.1, 1.0)  # candidate ridge parameters
+CENTRES = 8192  # maximum number of targets in the regression
+_TINY = 1e-30  # smallest kernel density relative to that of the nearest class
+_BIAS_VARIANCE = 0.5  # prior variance of biases and slope
 _LEAST_RATIO = 9.55  # of likelihoods with and without wrong labels: half of a chi-square variable exceeds it by 0.001
 
 
@@ -63,7 +62,7 @@ class WithinClass:
     labels: Index
 
     @classmethod
-    def fit(cls, rows: Rows, labels: Index, n_classes: int, left_out: Index, moved: Rows) -> WithinClass | None:
+    def fit(cls, rows: Rows, labels: Index, n_classes: int, left_out: Index, moved: Rows) -> Self | None:
         """Estimate from the smaller of covariance and Gram matrix; None if no class varies."""
         from scipy.sparse import csr_array
 
@@ -79,15 +78,14 @@ class WithinClass:
         # float32 is enough: shrinkage adds at least a tenth of the mean variance to each eigenvalue
         variances, vectors = symmetric_eigh(small / np.float32(degrees))
         variances = variances.astype(np.float64)
-        kept = variances > 1e-6 * variances[-1]
         if not variances[-1] > 0:
             return None
+        kept = variances > 1e-6 * variances[-1]
         variances, vectors = variances[kept], vectors[:, kept]
-        if n < columns:
+        if n < columns:  # eigenvectors of the covariance from those of the Gram matrix
             vectors = product(residuals.T, (vectors / np.sqrt(variances * degrees)).astype(np.float32))
-        mean_variance = float(variances.sum() / columns)
-        estimates = counts, vectors.astype(np.float32), variances, mean_variance, degrees
-        return cls(*estimates, moved, residuals[left_out], labels[left_out])
+        mean_variance, basis = float(variances.sum() / columns), vectors.astype(np.float32)
+        return cls(counts, basis, variances, mean_variance, degrees, moved, residuals[left_out], labels[left_out])
 
     def power(self, shrinkage: float, exponent: float) -> LinearMap:
         """Power of the shrunk covariance, in units of its mean variance."""
@@ -99,17 +97,23 @@ class WithinClass:
         return product(self.moved, self.basis), product(self.residuals, self.basis)
 
     def distances(self, references: Rows, shrinkages: Iterable[float], metric: Metric) -> Iterator[Rows]:
-        """Leave-one-out distances (k, m) to references for each shrinkage; squared except for "l2"."""
-        basis, centre = self.basis, references.mean(axis=0)
-        moved, others = self._coordinates[0] - centre @ basis, product(references - centre, basis)
-        outside, shape = np.zeros((len(moved), 1), dtype=np.float32), (len(moved), len(references))
+        """Leave-one-out distances (k, m) to references for each shrinkage; squared except for "l2".
+
+        Of whitened rows x, y and the residual r of x: ``|x - y|^2 + gain (r . (x - y))^2`` (Sherman-Morrison formula).
+        """
+        basis = self.basis
+        centre = references.mean(axis=0)
+        moved = self._coordinates[0] - centre @ basis
+        others = product(references - centre, basis)
+        outside = np.zeros((len(moved), 1), dtype=np.float32)  # squared distances orthogonal to the basis
         if basis.shape[1] < basis.shape[0]:
             outside = _squares(self.moved - centre, references - centre) - _squares(moved, others)
         for shrinkage in shrinkages:
             residuals, gains, whiten = self._without(shrinkage)
-            scales, found = whiten.gains.astype(np.float32), np.empty(shape, dtype=np.float32)
+            scales = whiten.gains.astype(np.float32)
             rows = moved * scales, residuals, gains.astype(np.float32), outside
             shared = others * scales, np.float32(whiten.rest**2), metric == "l2"
+            found = np.empty((len(moved), len(references)), dtype=np.float32)
             yield fill_rows(_distances_without, found, block_rows=128, rows=rows, shared=shared)
 
     def _without(self, shrinkage: float) -> tuple[Rows, Vector, LinearMap]:
@@ -156,21 +160,24 @@ class RidgeRegression(NamedTuple):
     width: float
 
     @classmethod
-    def fit(cls, rows: Rows, codes: Index, at: Index, left_out: Index, moved: Rows) -> tuple[RidgeRegression, Vector]:
+    def fit(cls, rows: Rows, codes: Index, at: Index, left_out: Index, moved: Rows) -> tuple[Self, Vector]:
         """Fit to rows (m, columns) of the targets ``at``; also returns leave-one-out scores of k moved targets."""
         from scipy.linalg import solve_triangular
 
-        place, k, n_classes = np.searchsorted(at, left_out), len(left_out), int(codes.max()) + 1
+        k, n_classes = len(left_out), int(codes.max()) + 1
+        place = np.searchsorted(at, left_out)
         order = np.append(np.delete(np.arange(len(at)), place), place)  # left-out targets come last
         at, rows = at[order], rows[order]
-        labels, centre = codes[at], rows.mean(axis=0)
+        labels = codes[at]
+        centre = rows.mean(axis=0)
         rows, moved = rows - centre, moved - centre
         width = float(np.median(_squares(rows[:: max(1, len(at) // 256)], rows))) or 1.0
         inverse_weights = np.bincount(labels)[labels] * (n_classes / len(at))
         wanted = (np.equal.outer(np.arange(n_classes), labels) - 1 / n_classes).astype(np.float32)
         # the kernel; below it, that of the moved targets and what is wanted
         tall = np.empty((len(at) + k + n_classes, len(at)), dtype=np.float32)
-        both, shared = np.concatenate([rows, moved]), (_with_norms(rows, width), width)
+        both = np.concatenate([rows, moved])
+        shared = _with_norms(rows, width), width
         fill_rows(_gaussian, tall[: len(at) + k], block_rows=128, rows=(both,), shared=shared)
         tall[len(at) + k :] = wanted
 
@@ -197,8 +204,9 @@ class RidgeRegression(NamedTuple):
     def scores(self, see: FeatureMap, rows: tuple[Rows, Rows]) -> Vector:
         """Scores (n, classes) of images; ``rows`` are the features of these and of the targets."""
         centres = see.unlearned(np.asarray(rows[1][self.centres]))
-        centre, found = centres.mean(axis=0), np.empty((len(rows[0]), self.coefficients.shape[1]))
+        centre = centres.mean(axis=0)
         extended = _with_norms(centres - centre, self.width)
+        found = np.empty((len(rows[0]), self.coefficients.shape[1]))
 
         def score(block: Block, some: Rows) -> Rows:
             return _gaussian(block, see.unlearned(np.asarray(some)) - centre, extended, self.width) @ self.coefficients
@@ -227,7 +235,9 @@ def decompose(tall: Rows) -> Rows:
     m = tall.shape[1]
     for start in range(0, m, 256):
         stop = min(start + 256, m)
-        panel, left, done = tall[start:, start:stop], tall[start:, :start], tall[start:stop, :start].T.copy()
+        panel = tall[start:, start:stop]
+        left = tall[start:, :start]
+        done = tall[start:stop, :start].T.copy()
         fill_rows(lambda _, a, b, done: b - a @ done, panel, block_rows=256, rows=(left, panel), shared=(done,))
         corner = np.linalg.cholesky(panel[: stop - start].astype(np.float64))
         panel[: stop - start] = corner
@@ -263,10 +273,12 @@ class ClassModel:
         if len(codes) > _REFERENCES:
             at = balanced_rows(codes, _REFERENCES)
             distance = see.distance(rows[0], np.asarray(rows[1][at]), cast(Metric, cost.metric))
-            cost, codes = Cost.from_distance(distance, storage="recompute", engine=cost.engine), codes[at]
+            cost = Cost.from_distance(distance, storage="recompute", engine=cost.engine)
+            codes = codes[at]
         counts = np.bincount(codes, minlength=len(self.counts)).astype(np.float64)
         sums, nearest = cost.class_kernels(codes, len(counts), width=self.width)
-        scores, distances = _scores(sums, counts), nearest - self.width / 3 * np.log(sums[..., 1].sum(axis=1))
+        scores = _scores(sums, counts)
+        distances = nearest - self.width / 3 * np.log(sums[..., 1].sum(axis=1))
         if self.ridge is not None:
             found = self.ridge.scores(see, rows)
             scores = np.concatenate([scores, _relative(found)[..., None]], axis=2)
@@ -297,7 +309,7 @@ def moved_images(dataset: Dataset, at: Index, symmetry: str | None, *, seed: int
 
 
 def fit_class_model(
-    fitted: FittedFeatures, moved: Index, labels: NDArray[Any], distinct: Index, *, learn: bool = True, seed: int = 0
+    fitted: FittedFeatures, moved: Index, labels: NDArray[Any], distinct: Index, *, learn: bool
 ) -> ClassModel:
     """Fit of the metric and the calibrated class scores; maps the features in ``fitted`` to the learned metric.
 
@@ -305,51 +317,71 @@ def fit_class_model(
     positions of the latter among the targets. A copy of a left-out target would show its class: only ``distinct``
     targets count. ``learn=False`` leaves out both metric and regression.
     """
-
-    def some(most: int) -> Index:
-        return np.union1d(moved, distinct[balanced_rows(codes[distinct], most, seed=seed)])
-
     names, inverse = np.unique(labels, return_inverse=True)
     codes = inverse.astype(np.int64)
-    counts, own = np.bincount(codes).astype(np.float64), codes[moved]
+    counts = np.bincount(codes).astype(np.float64)
+    own = codes[moved]
     if len(fitted.features) == 2:
         fitted.features.append(np.array(fitted.features[1][moved]))
-    see, metric, left_out, ridge, shrinkage = fitted.feature_map, fitted.spec.metric, None, None, 1.0
-    if learn := learn and not see.transformer.aligns:
+    see, metric = fitted.feature_map, fitted.spec.metric
+    learn = learn and not see.transformer.aligns
+
+    def some(most: int) -> Index:
+        """Positions of all left-out targets and of others."""
+        return np.union1d(moved, distinct[balanced_rows(codes[distinct], most)])
+
+    def targets(at: Index) -> Rows:
+        return see.plain(np.asarray(fitted.features[1][at]))
+
+    within = ridge = None
+    if learn:
         turned = np.array(see.plain(np.asarray(fitted.features[2])))  # a copy: rows are mapped in place below
         if metric in ("l2", "sqeuclidean"):
-            sample = some(2048 if fitted.features[1].shape[1] > 2048 else 8192)  # limits the time of the decomposition
-            targets, place = see.plain(np.asarray(fitted.features[1][sample])), np.searchsorted(sample, moved)
-            left_out = WithinClass.fit(targets, codes[sample], len(names), place, turned)
+            at = some(2048 if fitted.features[1].shape[1] > 2048 else 8192)  # limits the time of the decomposition
+            within = WithinClass.fit(targets(at), codes[at], len(names), np.searchsorted(at, moved), turned)
         at = some(CENTRES)
-        ridge, regressed = RidgeRegression.fit(see.plain(np.asarray(fitted.features[1][at])), codes, at, moved, turned)
-    if left_out is not None:  # maximizes the likelihood of left-out targets
-        at, losses = some(_CHOOSING), dict[float, float]()
-        chosen, place = np.bincount(codes[at], minlength=len(names)).astype(np.float64), np.searchsorted(at, moved)
-        tried = left_out.distances(see.plain(np.asarray(fitted.features[1][at])), SHRINKAGES, metric)
-        for number, (each, distances) in enumerate(zip(SHRINKAGES, tried, strict=True)):
-            scores, _, _ = _kernel_scores(distances, codes[at], place, len(names), 0)
-            losses[each] = fit_calibration(scores, own, chosen, biases=False)[1]
-            runtime.progress("metric", number + 1, len(SHRINKAGES))
-        shrinkage = min(losses, key=lambda each: losses[each])
+        ridge, regressed = RidgeRegression.fit(targets(at), codes, at, moved, turned)
+    shrinkage = 1.0
+    if within is not None:  # the shrinkage that maximizes the likelihood of left-out targets
+        at = some(_CHOOSING)
+        chosen = np.bincount(codes[at], minlength=len(names)).astype(np.float64)
+        losses = []
+        for distances in within.distances(targets(at), SHRINKAGES, metric):
+            scores, _, _ = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names))
+            losses.append(fit_calibration(scores, own, chosen, biases=False)[1])
+            runtime.progress("metric", len(losses), len(SHRINKAGES))
+        shrinkage = SHRINKAGES[int(np.argmin(losses))]
     at = some(_REFERENCES)
     references = np.asarray(fitted.features[1][at])
-    if left_out is not None:
-        distances = next(left_out.distances(see.plain(references), [shrinkage], metric))
+    if within is not None:
+        distances = next(within.distances(see.plain(references), [shrinkage], metric))
         if shrinkage < 1:
-            fitted.learn(left_out.power(shrinkage, -0.5))
+            fitted.learn(within.power(shrinkage, -0.5))
     else:
         distances = see.distance(fitted.features[2], references, metric).rows(0, len(moved))
-    scores, width, soft = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names), seed)
-    if learn:
+    scores, width, soft = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names))
+    if ridge is not None:
         scores = np.concatenate([scores, _relative(regressed)[..., None]], axis=2)
     calibration, _ = fit_calibration(scores, own, counts)
     likelihoods = calibrated(calibration, scores, np.maximum(counts - 1, 1))
     factor, wrong = label_errors(likelihoods, own)
     doubtful, kept = np.split(np.argsort(-wrong, kind="stable"), [int((wrong > 0.5).sum())])
-    shown = moved[kept], factor * likelihoods[kept], own[kept], np.asarray(fitted.features[2])[kept], soft[kept]
-    last = shrinkage, ridge, float(wrong.mean()), moved[doubtful]
-    return ClassModel(names, codes, counts, width, factor * calibration, *shown, *last)
+    return ClassModel(
+        classes=names,
+        codes=codes,
+        counts=counts,
+        width=width,
+        calibration=factor * calibration,
+        left_out=moved[kept],
+        likelihoods=factor * likelihoods[kept],
+        labels=own[kept],
+        moved=np.asarray(fitted.features[2])[kept],
+        distances=soft[kept],
+        shrinkage=shrinkage,
+        ridge=ridge,
+        wrong=float(wrong.mean()),
+        doubtful=moved[doubtful],
+    )
 
 
 def label_errors(log_likelihoods: Vector, labels: Index) -> tuple[float, Vector]:
@@ -379,17 +411,16 @@ def label_errors(log_likelihoods: Vector, labels: Index) -> tuple[float, Vector]
     return float(np.exp(found.x[0])), expit(wrong - right)
 
 
-def _kernel_scores(
-    distances: Rows, codes: Index, place: Index, n_classes: int, seed: int
-) -> tuple[Vector, float, Vector]:
+def _kernel_scores(distances: Rows, codes: Index, place: Index, n_classes: int) -> tuple[Vector, float, Vector]:
     """Scores (k, classes, 3) of left-out targets, width of the widest kernel, and soft distances with the middle one.
 
     One random target of every other class is left out as well; otherwise class counts would reveal the label.
     """
     from scipy.sparse import csr_array
 
-    k, counts = len(place), np.bincount(codes, minlength=n_classes).astype(np.float64)
-    draws = np.cumsum(counts) - counts + np.random.default_rng(seed).random((k, n_classes)) * counts
+    k = len(place)
+    counts = np.bincount(codes, minlength=n_classes).astype(np.float64)
+    draws = np.cumsum(counts) - counts + np.random.default_rng(0).random((k, n_classes)) * counts
     left = np.argsort(codes, kind="stable")[np.minimum(draws.astype(np.int64), len(codes) - 1)]
     left = np.where(counts > 1, left, place[:, None])
     left[np.arange(k), codes[place]] = place
@@ -438,16 +469,17 @@ def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bo
     if not biases:  # a sample is enough for a few weights
         some = evenly_spaced(len(labels), max(256, 2**18 // n_classes))
         scores, labels = scores[some], labels[some]
-    log_counts, rows = _log(counts - 1), np.arange(len(labels))
+    log_counts = _log(counts - 1)
     # pseudo-counts (Platt, 1999) keep weights finite if all elements are classified correctly
     error = 1 / (len(labels) + 2)
     others = max(int((present > 0).sum()) - 1, 1)
     wanted = np.tile(np.where(present > 0, error / others, 0.0), (len(labels), 1))
-    wanted[rows, labels] = 1 - error
+    wanted[np.arange(len(labels)), labels] = 1 - error
 
     def loss(x: Vector) -> tuple[float, Vector]:
-        weights, slope, bias = x[:n_scores], x[n_scores], x[n_scores + 1 :] if biases else np.zeros(n_classes)
-        found = scores @ weights + (slope * log_counts + bias + offset)
+        slope = x[n_scores]
+        bias = x[n_scores + 1 :] if biases else np.zeros(n_classes)
+        found = scores @ x[:n_scores] + (slope * log_counts + bias + offset)
         found -= found.max(axis=1, keepdims=True)
         value = -(wanted * found).sum()
         wrong = np.exp(found, out=found)

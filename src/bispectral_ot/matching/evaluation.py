@@ -15,13 +15,11 @@ from bispectral_ot import drawing
 from bispectral_ot.checks import check_choice, check_integer, printable
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Pictures
-from bispectral_ot.drawing import Tile, frame_html, shortened
+from bispectral_ot.drawing import Axes, Tile, frame_html, shortened
 from bispectral_ot.errors import InputError, warn
 from bispectral_ot.sampling import evenly_spaced
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from bispectral_ot.matching.result import Match
 
 PlotKind = Literal["pairs", "classes"]
@@ -82,7 +80,8 @@ def _preserved(match: Match, truth: NDArray[Any], targets: NDArray[Any]) -> Clas
     else:
         given, weights = match.class_weights(targets, to="source")
         predicted = given[weights.argmax(axis=1)]
-    moved, classes = match.coupling.source_weights > 0, np.union1d(truth, targets)
+    moved = match.coupling.source_weights > 0
+    classes = np.union1d(truth, targets)
     confusion = confusion_matrix(truth[moved], predicted[moved], labels=classes)
     counts, hits = confusion.sum(axis=1), np.diag(confusion)
     recall = np.divide(hits, counts, out=np.full(len(classes), np.nan), where=counts > 0)
@@ -114,7 +113,8 @@ def class_table(match: Match) -> ClassTable | None:
     if match.source_labels is None or match.target_labels is None:
         return None
     kept = _preserved(match, match.source_labels, match.target_labels)
-    rows, others = _present(match.source, match.source_labels), _present(match.target, match.target_labels)
+    rows = _present(match.source, match.source_labels)
+    others = _present(match.target, match.target_labels)
     common = [name for name in rows if name in others]
     columns = common + [name for name in others if name not in rows]
     index = {str(name): i for i, name in enumerate(kept.classes)}
@@ -149,13 +149,12 @@ def _present(dataset: Dataset | None, labels: NDArray[Any]) -> list[str]:
 def match_html(match: Match) -> str:
     """Facts, some sources with their best targets, and the confusion table."""
     n, m = match.coupling.shape
-    known = {} if match.classes is None else {"expected accuracy": match.expected_accuracy(), "shift": match.shift()}
-    facts: dict[str, Any] = {
-        **known,
-        "distance": f"{match.distance:.6g} ({match.coupling.cost.metric})",
-        "converged": f"{'yes' if match.converged else 'NO'}, marginal error {match.marginal_error:.1e}",
-        **{name: match.settings[name] for name in ("features", "symmetry", "marginals") if name in match.settings},
-    }
+    facts: dict[str, Any] = {}
+    if match.classes is not None:
+        facts |= {"expected accuracy": match.expected_accuracy(), "shift": match.shift()}
+    facts["distance"] = f"{match.distance:.6g} ({match.coupling.cost.metric})"
+    facts["converged"] = f"{'yes' if match.converged else 'NO'}, marginal error {match.marginal_error:.1e}"
+    facts |= {name: match.settings[name] for name in ("features", "symmetry", "marginals") if name in match.settings}
     pairs = flow = ""
     if match.source is not None and match.target is not None and not match.images_elsewhere:
         pairs = drawing.html_tiles(_pairs(match, evenly_spaced(len(match.source), 4), 3))
@@ -171,7 +170,8 @@ def plot_match(match: Match, kind: PlotKind | None, *, n: int, k: int, ax: Axes 
     """Draw a match; see :meth:`bispectral_ot.Match.plot`."""
     kind = kind or ("classes" if match.source is None else "pairs")
     check_choice("kind of plot", kind, get_args(PlotKind))
-    n, k = check_integer("n", n, minimum=1), check_integer("k", k, minimum=1)
+    check_integer("n", n, minimum=1)
+    check_integer("k", k, minimum=1)
     if kind == "classes":
         table = class_table(match)
         if table is None:
@@ -200,14 +200,15 @@ def _pairs(match: Match, rows: NDArray[np.int64], k: int) -> list[list[Tile | No
     assert match.target is not None
     sources, targets, top = Pictures(match.source), Pictures(match.target), match.top_matches(k)
     names, others = match.source_labels, match.target_labels
-    judged = names is not None and others is not None and bool(np.isin(names, others).any())
+    if names is None or others is None or not np.isin(names, others).any():
+        names = others = None  # there is no right or wrong
     tiles: list[list[Tile | None]] = []
     for i in rows:
         line: list[Tile | None] = [Tile(sources[i], _name(match.source, i)), None]
         for j, weight in zip(top.indices[i], top.weights[i], strict=True):
             if j >= 0 and weight >= 0.01 * top.weights[i, 0]:
                 label = f"{_name(match.target, j)} " if match.target.classes else ""
-                right = bool(names[i] == others[j]) if judged and names is not None and others is not None else None
+                right = None if names is None or others is None else bool(names[i] == others[j])
                 line.append(Tile(targets[j], f"{label}{weight:.0%}", right))
         tiles.append(line)
     return tiles

@@ -96,6 +96,7 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
         """Images as they are; rows (n, columns) as vectors."""
         if isinstance(X, Dataset):
             return X
-        if (array := np.asarray(X)).ndim > 2:
+        array = np.asarray(X)
+        if array.ndim > 2:
             return Dataset(array)
         return Dataset.from_vectors(validate_data(self, X, reset=reset))

@@ -26,7 +26,7 @@ from bispectral_ot.features.registry import FeatureSpec
 from bispectral_ot.matching.class_model import fit_class_model, left_out_targets, moved_images
 from bispectral_ot.matching.outliers import outlier_scores
 from bispectral_ot.matching.result import Match, Stages, label_names, read_plan
-from bispectral_ot.matching.source_classes import ProportionEstimate, SourceClasses
+from bispectral_ot.matching.source_classes import SourceClasses
 from bispectral_ot.options import MatchOptions
 from bispectral_ot.runtime import Progress
 from bispectral_ot.sampling import evenly_spaced
@@ -58,7 +58,7 @@ def match(
     state: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Match:
-    """Match two datasets by content, up to a symmetry.
+    """Match two datasets by content, up to a symmetry; one that misses its tolerance warns and has ``converged=False``.
 
     Parameters
     ----------
@@ -103,11 +103,6 @@ def match(
     state : File for the state of the solve, from which an interrupted call is resumed; see :meth:`Sinkhorn.solve`.
     progress : Called as ``progress(stage, done, total)``.
 
-    Returns
-    -------
-    Match
-        With ``converged=False`` and a :class:`~bispectral_ot.NotConvergedWarning` where the tolerance is missed.
-
     Examples
     --------
     >>> import bispectral_ot as bot
@@ -147,37 +142,44 @@ def _solve(
     options: MatchOptions,
     weights: tuple[ArrayLike | None, ArrayLike | None],
     state: str | Path | None,
-    about: dict[str, Any],
+    about_frames: dict[str, Any],
 ) -> Match:
     """Stages of a match: features, outliers, learned metric, cost, class probabilities and plan."""
-    stages, learn, solver = Stages(), options.metric_learning == "auto", options.solver
+    source, target = sides
+    n, m = len(source), len(target)
+    solver = options.solver
     if isinstance(solver, str):
         solver = SOLVERS[solver]()
     elif isinstance(solver, type) or not (hasattr(solver, "solve") and hasattr(solver, "extra_bytes")):
         raise InputError(f"solver must be one like Sinkhorn(), with solve and extra_bytes methods, got {solver!r}.")
     if state is not None and not isinstance(solver, Sinkhorn):
         raise InputError(f"the state of a solve is kept by Sinkhorn only, got {solver!r}; leave state out.")
-    labels = label_names(sides[0]), label_names(sides[1])
-    n, m = len(sides[0]), len(sides[1])
+    learn = options.metric_learning == "auto"
+    labels = label_names(source), label_names(target)
     masses = as_weights(weights[0], n, "source_weights"), as_weights(weights[1], m, "target_weights")
     weighted = any(given is not None for given in weights)
-    marginals = choose_marginals(options.marginals, solver, labels[1], weighted=weighted)
+    marginals = _choose_marginals(options.marginals, solver, labels[1], weighted=weighted)
     if marginals == "balanced":
-        warn_of_different_proportions(labels, masses)
-    distinct = warn_of_copies(*sides)
-    plain = marginals == "balanced" and not learn  # as in the paper: labels by the plan, without a class model
-    left_out = None if plain else left_out_targets(sides[1], distinct[1])
-    at = evenly_spaced(m, _MOVED) if left_out is None else left_out
-    places = evenly_spaced(n, len(at)), at
-    moved = (moved_images(sides[i], places[i], spec.symmetry, seed=1 - i) for i in (0, 1))
-    again, turned = (None, None) if plain else moved
-    sample, further = None, [] if turned is None else [turned]  # without learning, features do not depend on labels
-    if again is not None and turned is not None:
-        if learn and left_out is not None:
+        _warn_of_different_proportions(labels, masses)
+    distinct = warn_of_copies(source, target)
+    stages = Stages()
+
+    # Moved targets calibrate the class model; with moved sources, they give the null distribution of outlier scores.
+    left_out = moved_sources = moved_targets = sample = None
+    if marginals != "balanced" or learn:  # else as in the paper: labels by the plan, without a class model
+        left_out = left_out_targets(target, distinct[1])
+        target_places = evenly_spaced(m, _MOVED) if left_out is None else left_out
+        source_places = evenly_spaced(n, len(target_places))
+        moved_sources = moved_images(source, source_places, spec.symmetry, seed=1)
+        moved_targets = moved_images(target, target_places, spec.symmetry, seed=0)
+    further = [] if moved_targets is None else [moved_targets]
+    if moved_sources is not None and moved_targets is not None:
+        if learn and left_out is not None:  # without learning, features do not depend on labels
             # both sets, unchanged and moved: with only the targets twice, the fit would favour them
-            sample = fit_sample([sides[0], again, sides[1], turned], spec.transformer.sample_size)
-        few = evenly_spaced(len(again), _MOVED)
-        places, further = (places[0][few], at), [turned, again.select(few)]
+            sample = fit_sample([source, moved_sources, target, moved_targets], spec.transformer.sample_size)
+        few = evenly_spaced(len(moved_sources), _MOVED)
+        source_places = source_places[few]
+        further.append(moved_sources.select(few))
     with stages.measured("features"):
         fitted = FittedFeatures(
             sides,
@@ -190,54 +192,79 @@ def _solve(
             further=further,
         )
     stages.split("features", "fit", fitted.fit_seconds)
-    rows, model, classes, outliers = (fitted.features[0], fitted.features[1]), None, None, None
+
+    outliers = None
     if marginals != "balanced":
         # not by the learned metric: distances between the targets that it was fitted to are too small
         with stages.measured("outliers"):
-            rows_of_moved = list(zip(places, fitted.features[:1:-1], strict=False)) if len(further) == 2 else None
-            outliers = outlier_scores(fitted.feature_map, spec.metric, rows, distinct, rows_of_moved)
+            moved = None
+            if len(further) == 2:
+                moved = (source_places, fitted.features[3]), (target_places, fitted.features[2])
+            rows = fitted.features[0], fitted.features[1]
+            outliers = outlier_scores(fitted.feature_map, spec.metric, rows, distinct, moved)
         if outliers.fraction > 2 / 3:  # the match is doubtful as a whole
             words = f"about {outliers.fraction:.0%} of the sources have no counterpart among the targets (outliers.csv)"
             warn(f"{words}: they show something else, or were made in another way (size, blur, background).")
+    model = None
     if left_out is not None and labels[1] is not None:
         with stages.measured("metric"):
             model = fit_class_model(fitted, left_out, labels[1], distinct[1], learn=learn)
     with stages.measured("cost"):
-        cost, rows = fitted.cost(0, 1), (fitted.features[0], fitted.features[1])
+        cost = fitted.cost(0, 1)
+    rows = fitted.features[0], fitted.features[1]  # by the learned metric
+    classes = None
     if model is not None:
         with stages.measured("classes"):
-            blank = blank_sources(*sides)
+            blank = blank_sources(source, target)
             classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1], blank)
-            classes.warn(marginals, sides[1])
+            classes.warn(marginals, target)
     if marginals == "estimated" and (classes is None or classes.estimate.collapsed):
         marginals = "relaxed"
         if classes is None and len(np.unique(labels[1])) > 1:  # type: ignore[arg-type]
             words = "the target has fewer than two classes of two images, so no probabilities can be estimated"
             warn(f"{words}: the match is relaxed, and 'probability' is a weight of the plan.")
     with stages.measured("transport"):
-        estimate = None if classes is None else classes.estimate
-        coupling = solve_marginals(marginals, solver, cost, masses, labels[1], estimate, state=state)
+        coupling = _solve_marginals(marginals, solver, cost, masses, classes, state)
     with stages.measured("summary"):
         summary = read_plan(coupling, *labels)
     constant = [each.constant_images for each in fitted.statistics[:2]]
     settings = {
-        **{"symmetry": spec.symmetry, "features": spec.name, "metric": cost.metric, "solver": repr(solver)},
+        "symmetry": spec.symmetry,
+        "features": spec.name,
+        "metric": cost.metric,
+        "solver": repr(solver),
         "constant_images": dict(zip(("source", "target"), constant, strict=True)),
         **fitted.settings,
-        **{"storage": cost.storage, "storage_error": cost.storage_error / cost.scale, "normalize": options.normalize},
+        "storage": cost.storage,
+        "storage_error": cost.storage_error / cost.scale,
+        "normalize": options.normalize,
         "frame": [side.frame for side in sides],
         "frame_pixels": [None if side.placement is None else side.placement.pixels for side in sides],
         "frame_masked": [side.placement is not None and side.placement.masked for side in sides],
-        **about,
-        **{"resumed_at": getattr(coupling, "resumed_at", 0), "marginals": marginals},
+        **about_frames,
+        "resumed_at": getattr(coupling, "resumed_at", 0),
+        "marginals": marginals,
         "outlier_fraction": 0.0 if outliers is None else outliers.fraction,
         "metric_shrinkage": 1.0 if model is None else model.shrinkage,
     }
-    sets, spent = (sides[0], sides[1], *labels), (stages.seconds, stages.memory)
-    return Match(coupling, *sets, settings, *spent, fitted.feature_map, rows, summary, classes, outliers)
+    return Match(
+        coupling=coupling,
+        source=source,
+        target=target,
+        source_labels=labels[0],
+        target_labels=labels[1],
+        settings=settings,
+        seconds=stages.seconds,
+        memory=stages.memory,
+        feature_map=fitted.feature_map,
+        features=rows,
+        summary=summary,
+        classes=classes,
+        outlier_scores=outliers,
+    )
 
 
-def choose_marginals(
+def _choose_marginals(
     marginals: Marginals | None, solver: Solver, target_labels: NDArray[Any] | None, *, weighted: bool
 ) -> Marginals:
     """Resolve the ``marginals`` option."""
@@ -257,15 +284,13 @@ def choose_marginals(
     return marginals
 
 
-def solve_marginals(
+def _solve_marginals(
     marginals: Marginals,
     solver: Any,
     cost: Cost,
     weights: tuple[NDArray[np.float64], NDArray[np.float64]],
-    target_labels: NDArray[Any] | None,
-    estimate: ProportionEstimate | None,
-    *,
-    state: str | Path | None = None,
+    classes: SourceClasses | None,
+    state: str | Path | None,
 ) -> Coupling:
     """Solve with exact marginals, with a relaxed target marginal, or with penalized class totals in addition."""
     source_weights, target_weights = weights
@@ -273,8 +298,9 @@ def solve_marginals(
     if marginals == "relaxed":
         solver = replace(solver, unbalanced=(None, 0.5 * solver.reg))
     elif marginals == "estimated":
-        assert estimate is not None
-        codes = np.unique(np.asarray(target_labels), return_inverse=True)[1].astype(np.int64)
+        assert classes is not None
+        estimate = classes.estimate
+        codes = classes.model.codes
         # on single targets: larger if classes have many images, which show how their members are distributed
         penalty = max(2.0, float(np.median(estimate.counts)) / 150) * solver.reg
         # firmness is lam / (lam + penalty + reg)
@@ -285,7 +311,7 @@ def solve_marginals(
     return solver.solve(cost, source_weights, target_weights, **options)
 
 
-def warn_of_different_proportions(
+def _warn_of_different_proportions(
     labels: tuple[NDArray[Any] | None, NDArray[Any] | None], weights: tuple[NDArray[np.float64], NDArray[np.float64]]
 ) -> None:
     """Warn where a balanced plan must send elements to other classes."""

@@ -83,7 +83,8 @@ class OutlierScores(NamedTuple):
 
     def below(self, level: float, side: str) -> Outliers:
         """Outliers of a side: elements whose score is below ``level``."""
-        scores, distances = self[0:3:2] if side == "source" else self[1:4:2]
+        scores = getattr(self, side)
+        distances = getattr(self, f"{side}_distances")
         found = np.flatnonzero(scores < level)
         return Outliers(found[np.argsort(-distances[found], kind="stable")], scores)
 
@@ -104,33 +105,37 @@ def outlier_scores(
     with runtime.running(memory=max(runtime.current().budget, needed["float32"])):
         solver = Sinkhorn(reg=0.01, tol=1e-3, unbalanced=0.2)  # results hardly change for penalties of 0.1 to 0.4
         plan = solver.solve(Cost.from_distance(between, storage="float32"))
-    references, found = [], []
-    for side, potential in ((0, plan.target_potential), (1, plan.source_potential)):
-        others, sample = sampled[1 - side], samples[1 - side]
+    potentials = plan.source_potential, plan.target_potential
 
-        def far(rows: Rows, own: Index, others: Rows = others, potential: Vector = potential) -> Vector:
+    def judged(side: int) -> tuple[OutlierReference, Vector, Vector]:
+        """Reference sample of the other set, and scores and soft distances of all elements of ``side`` to it."""
+        others, sample, potential = sampled[1 - side], samples[1 - side], potentials[1 - side]
+
+        def far(rows: Rows, own: Index) -> Vector:
             return soft_distances(feature_map.distance(rows, others, metric), potential, plan.epsilon, own)
 
         own = np.sort(far(others, np.arange(len(sample))))
         if moved is not None:
             (mine, my_rows), (at, rows) = moved[side], moved[1 - side]
             places = np.where(np.isin(at, sample), np.searchsorted(sample, at), -1)
-            again = far(rows, places)
             if side == 0:
                 _warn_of_near_copies(feature_map.distance(rows[:256], others, metric), places[:256])
-            own = np.maximum(own, np.quantile(again, np.linspace(0, 1, len(own))))
+            own = np.maximum(own, np.quantile(far(rows, places), np.linspace(0, 1, len(own))))
             # upright images may be nearer to interpolated ones after a motion
             none = np.full(len(mine), -1)
             own += max(0.0, float(np.median(far(features[side][mine], none) - far(my_rows, none))))
-        references.append(OutlierReference(sample, potential, own, plan.epsilon))
-        found.append(references[side].scores(feature_map.distance(features[side], others, metric)))
-    (source, source_distances), (target, target_distances) = found
-    return OutlierScores(source, target, source_distances, target_distances, references[0])
+        reference = OutlierReference(sample, potential, own, plan.epsilon)
+        return reference, *reference.scores(feature_map.distance(features[side], others, metric))
+
+    reference, source, source_distances = judged(0)
+    _, target, target_distances = judged(1)
+    return OutlierScores(source, target, source_distances, target_distances, reference)
 
 
 def _warn_of_near_copies(moved: Distance, own: Index) -> None:
     """Warn if moved targets are often nearer to another target than to themselves before the motion."""
-    distances, known = moved.rows(0, len(own)), np.flatnonzero(own >= 0)
+    distances = moved.rows(0, len(own))
+    known = np.flatnonzero(own >= 0)
     themselves = distances[known, own[known]]
     distances[known, own[known]] = np.inf
     share = float(np.mean(distances[known].min(axis=1) < themselves)) if len(known) else 0.0
@@ -155,7 +160,7 @@ def soft_distances(distance: Distance, potential: Vector, epsilon: float, own: I
         exponents -= highest[:, None]
         return -epsilon * (highest + np.log(np.exp(exponents, out=exponents).sum(axis=1, dtype=np.float64)))
 
-    blocks, stage = row_blocks(n, block_rows=256), "outliers" if own is None else ""
-    found = np.concatenate(list(Threads().map(soft_rows, blocks, stage=stage)))
+    stage = "outliers" if own is None else ""
+    found = np.concatenate(list(Threads().map(soft_rows, row_blocks(n, block_rows=256), stage=stage)))
     # corrected for the missing term, 1 / m of the mass
     return found if own is None else found + epsilon * np.log1p(-1 / m) * (own >= 0)

@@ -1,14 +1,12 @@
 """Predictor: labels, matches and poses of new images from the potentials of a solved match."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +117,7 @@ class Predictor:
         """Frame of the sources; read new images with ``load(..., frame=predictor.placement)``."""
         return Placement(*(self.settings[name][0] for name in _FRAME))
 
-    def match(self, images: Dataset) -> Match:
+    def match(self, images: Dataset) -> "Match":
         """Match of ``images``, of equal mass, with the targets: ``P[i, j] ~ exp((g[j] - C[i, j]) / epsilon)``."""
         from bispectral_ot.matching.result import Match, label_names
 
@@ -127,21 +125,30 @@ class Predictor:
             images = as_shapes(images)
         check_sizes([images, self.target], self.settings["symmetry"])
         with runtime.running():
-            rows, metric, labels = self.feature_map(images.signals), self.settings["metric"], label_names(self.target)
-            cost = Cost.from_distance(self.feature_map.distance(rows, self._target_rows, metric), scale=self.scale)
+            see, metric = self.feature_map, self.settings["metric"]
+            rows = see(images.signals), self._target_rows
+            cost = Cost.from_distance(see.distance(*rows, metric), scale=self.scale)
             coupling = EntropicCoupling.of_potential(cost, self.potential, reg=self.reg, tol=self.tol)
-            sides = rows, self._target_rows
-            classes, scores = self.classes, None
+            classes = self.classes
             if classes is not None:
-                classes = classes.of_others(self.feature_map, cost, sides, blank_sources(images, self.target))
+                classes = classes.of_others(see, cost, rows, blank_sources(images, self.target))
+            scores = None
             if self.outliers is not None:
-                sample, unknown = self._target_rows[self.outliers.sample], np.full(len(self._target_rows), np.nan)
-                apart = self.feature_map.unlearned_distance(rows, sample, metric)
+                apart = see.unlearned_distance(rows[0], rows[1][self.outliers.sample], metric)
                 found, far = self.outliers.scores(apart)
+                unknown = np.full(len(self.target), np.nan)
                 scores = OutlierScores(found, unknown, far, unknown, self.outliers)
-        sets, see = (images, self.target, label_names(images), labels), self.feature_map
         return Match(
-            coupling, *sets, self.settings, feature_map=see, features=sides, classes=classes, outlier_scores=scores
+            coupling=coupling,
+            source=images,
+            target=self.target,
+            source_labels=label_names(images),
+            target_labels=label_names(self.target),
+            settings=self.settings,
+            feature_map=see,
+            features=rows,
+            classes=classes,
+            outlier_scores=scores,
         )
 
     def poses(self, images: Dataset, top: TopMatches, *, seed: int = 0) -> Poses:
@@ -192,7 +199,7 @@ class Predictor:
             np.savez(file, **kept)  # type: ignore[arg-type]
 
     @classmethod
-    def load(cls, path: Path, *, encoder: str | Sequence[str] | None = None) -> Predictor:
+    def load(cls, path: Path, *, encoder: str | Sequence[str] | None = None) -> Self:
         """Read and check a file that :meth:`save` wrote; ``encoder`` names the encoders that may be loaded."""
         try:
             with zipfile.ZipFile(path) as packed:
@@ -207,7 +214,9 @@ class Predictor:
             for name in ("reg", "scale", "tol"):
                 check_positive(name, words[name], "the model was changed")
             _check_finite(arrays)
-            m, potential, indices = len(arrays["images"]), arrays["potential"], arrays["practice_indices"]
+            m = len(arrays["images"])
+            potential = arrays["potential"]
+            indices = arrays["practice_indices"]
             largest = np.abs(potential[potential != -np.inf]).max(initial=0)
             # up to the weights, the range of a potential is at most that of the cost
             if potential.shape != (m,) or not largest <= 1e3 * words["scale"]:
@@ -239,9 +248,18 @@ class Predictor:
             raise InputError(f"{path} is damaged, or not the model of a match ({error}); match again.") from error
         settings = {name: words[name] for name in ("features", "symmetry", "metric")}
         settings |= {name: [words[name]] * 2 for name in _FRAME}
-        solved = arrays["potential"], words["reg"], words["scale"], words["tol"]
-        practice = TopMatches(arrays["practice_indices"], arrays["practice_weights"])
-        return cls(target, *solved, feature_map, settings, practice, classes=classes, outliers=outliers)
+        return cls(
+            target=target,
+            potential=potential,
+            reg=words["reg"],
+            scale=words["scale"],
+            tol=words["tol"],
+            feature_map=feature_map,
+            settings=settings,
+            practice=TopMatches(indices, arrays["practice_weights"]),
+            classes=classes,
+            outliers=outliers,
+        )
 
 
 def _unpacked(arrays: Arrays, prefix: str) -> dict[str, Any]:

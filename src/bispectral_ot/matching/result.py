@@ -1,14 +1,12 @@
 """Match of two datasets: pairs, labels, probabilities and a distance; the transport plan is never formed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +17,7 @@ from bispectral_ot.checks import check_choice, check_integer, check_share
 from bispectral_ot.costs import PlanSummary
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_dataset, is_chunked
+from bispectral_ot.drawing import Axes
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.matching.evaluation import PlotKind, given_or_own, match_html, plot_match
@@ -29,9 +28,6 @@ from bispectral_ot.memory import peak_memory
 from bispectral_ot.poses import Poses, estimate_poses, find_motions, upright_images
 from bispectral_ot.poses.estimate import practice_rows
 from bispectral_ot.transport import Coupling, EntropicCoupling
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Side = Literal["source", "target"]
 # Best matches per source that are stored; more of them need another pass over the plan.
@@ -110,7 +106,8 @@ class Match:
     def top_matches(self, k: int = 5) -> TopMatches:
         """Best k targets of each source, with their weights: the fractions of its mass that they receive."""
         summary = self._best(k)
-        weights = summary.top_masses[:, :k] / _positive(self.coupling.source_weights)[:, None]
+        sent = self.coupling.source_weights
+        weights = summary.top_masses[:, :k] / np.where(sent > 0, sent, 1.0)[:, None]  # without mass 0, not NaN
         return TopMatches(np.where(weights > 0, summary.top_indices[:, :k], -1), weights)
 
     def top_distances(self, k: int = 5) -> NDArray[np.float64]:
@@ -176,7 +173,8 @@ class Match:
         else:
             mass, weights = summary.target_class_mass.T, self.coupling.target_weights
         # divided by measured sums: weights sum to one even if the solver stopped early
-        return classes, mass / _positive(np.where(weights > 0, mass.sum(axis=1), 0.0))[:, None]
+        sums = np.where(weights > 0, mass.sum(axis=1), 0.0)
+        return classes, mass / np.where(sums > 0, sums, 1.0)[:, None]
 
     def labels(self) -> DataFrame:
         """Table of labels (``pandas.DataFrame``) with one row per source.
@@ -191,7 +189,9 @@ class Match:
             classes, found = self.class_weights(to="source")
         else:
             classes, found = self.classes.model.classes, self.classes.probabilities
-        rows, summary, best, rest = np.arange(len(found)), self._summary, found.argmax(axis=1), found.copy()
+        rows = np.arange(len(found))
+        best = found.argmax(axis=1)
+        rest = found.copy()
         rest[rows, best] = -1.0
         second = rest.argmax(axis=1) if len(classes) > 1 else best
         columns = {
@@ -199,8 +199,8 @@ class Match:
             "probability": found[rows, best],
             "runner_up": classes[second],
             "runner_up_probability": found[rows, second],
-            "nearest_label": self.target_labels[summary.nearest],
-            "nearest_distance": summary.nearest_costs,
+            "nearest_label": self.target_labels[self._summary.nearest],
+            "nearest_distance": self._summary.nearest_costs,
             "outlier_score": np.nan if self.outlier_scores is None else self.outlier_scores.source,
         }
         return DataFrame(columns)
@@ -224,7 +224,9 @@ class Match:
             return {}
         value, low, high = self.expected_accuracy()
         return {
-            **{"expected_accuracy": value, "expected_accuracy_low": low, "expected_accuracy_high": high},
+            "expected_accuracy": value,
+            "expected_accuracy_low": low,
+            "expected_accuracy_high": high,
             "shift": {**self.shift()._asdict(), "words": str(self.shift())},
             "to_check": len(self.to_check()),
             "doubtful_targets": self.classes.model.doubtful.tolist(),
@@ -243,7 +245,8 @@ class Match:
             raise InputError("class proportions need labels on the target; give Dataset(images, labels).")
         estimate = self._known_classes.estimate
         classes, codes = np.unique(self.target_labels, return_inverse=True)
-        received, own = np.bincount(codes, weights=self._summary.column_sums), estimate.counts / estimate.counts.sum()
+        received = np.bincount(codes, weights=self._summary.column_sums)
+        own = estimate.counts / estimate.counts.sum()
         low, high = np.quantile(estimate.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
         low = np.minimum(np.where(low < 1e-3 / len(classes), 0.0, low), estimate.proportions)
         high = np.maximum(high, estimate.proportions)
@@ -284,12 +287,21 @@ class Match:
             raise InputError("prediction needs the potentials of an entropic solver; match with Sinkhorn.")
         if self.feature_map is None or self.features is None or self.target is None:
             raise InputError(_NO_IMAGES.format("predictions are"))
-        top, plan = self.top_matches(VOTERS), self.coupling
-        practice = TopMatches(top.indices[at := practice_rows(top.indices)], top.weights[at])
-        solved = plan.target_potential, plan.reg, plan.cost.scale, plan.tol
-        outliers = self.outlier_scores and self.outlier_scores.reference
+        plan = self.coupling
+        top = self.top_matches(VOTERS)
+        practised = practice_rows(top.indices)
         return Predictor(
-            self.target, *solved, self.feature_map, self.settings, practice, self.features[1], self.classes, outliers
+            target=self.target,
+            potential=plan.target_potential,
+            reg=plan.reg,
+            scale=plan.cost.scale,
+            tol=plan.tol,
+            feature_map=self.feature_map,
+            settings=self.settings,
+            practice=TopMatches(top.indices[practised], top.weights[practised]),
+            target_features=self.features[1],
+            classes=self.classes,
+            outliers=None if self.outlier_scores is None else self.outlier_scores.reference,
         )
 
     def _best(self, k: int) -> PlanSummary:
@@ -337,8 +349,3 @@ class Stages:
 def label_names(dataset: Dataset) -> NDArray[Any] | None:
     """Class names of all elements: two sets may number their classes differently."""
     return None if dataset.labels is None else np.asarray(dataset.classes)[dataset.labels]
-
-
-def _positive(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights to divide by: an element without mass has weights of 0, not NaN."""
-    return np.where(weights > 0, weights, 1.0)

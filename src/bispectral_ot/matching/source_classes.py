@@ -4,8 +4,6 @@ The proportions that make all sources most likely follow by expectation maximisa
 2002; with calibrated likelihoods: Alexandari, Kundaje and Shrikumar, 2020).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, cast
 
@@ -28,8 +26,8 @@ from bispectral_ot.sampling import random_rows
 Sides = tuple[Rows, Rows]
 _TINY = 1e-30
 
-# Maximum number of sources for the estimate of proportions, and pseudo-counts per class (Jeffreys' prior).
-_SOURCES, _PRIOR_IMAGES = 8192, 0.5
+_SOURCES = 8192  # maximum number of sources for the estimate of proportions
+_PRIOR_IMAGES = 0.5  # pseudo-counts per class (Jeffreys' prior)
 # Evidence against equal proportions, in standard deviations from its expectation: none up to the first number, full
 # from the second on. At most this many images count: with more, small differences in how the sets were made would be
 # taken for different proportions.
@@ -129,11 +127,14 @@ class SourceClasses:
         likelihoods, distances = model.log_likelihoods(see, cost, rows)
         likelihoods[blank] = 0.0
         estimate = estimate_proportions(model, likelihoods)
-        totals, held = np.bincount(model.codes, weights=weights).astype(np.float64), float(marginals == "balanced")
-        if marginals == "estimated":
+        # class totals, and how firmly mean probabilities are held to them
+        if marginals == "estimated" and estimate.collapsed:  # nothing is known of the proportions
+            totals, held = np.full(len(model.counts), 1 / len(model.counts)), 0.0
+        elif marginals == "estimated":
             totals, held = estimate.priors, _FIRMNESS_OF_SAME * (1 - estimate.trust)
-            if estimate.collapsed:  # nothing is known of the proportions
-                totals, held = np.full(len(totals), 1 / len(totals)), 0.0
+        else:
+            totals = np.bincount(model.codes, weights=weights).astype(np.float64)
+            held = float(marginals == "balanced")
         # logarithms of probabilities are scaled as a whole, which changes no label
         factor = _sharpening(model, held)
         offsets = factor * class_offsets(likelihoods, totals, held=held)
@@ -144,7 +145,7 @@ class SourceClasses:
         shift = shift_test(model, see, cost.metric, rows, found, distances, offsets)
         return cls(model, estimate, offsets, found, shift)
 
-    def of_others(self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index) -> SourceClasses:
+    def of_others(self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index) -> Self:
         """Class probabilities of other images, from their cost to the targets, in the proportions of these."""
         likelihoods, distances = self.model.log_likelihoods(see, cost, rows)
         likelihoods[blank] = -self.offsets
@@ -163,11 +164,15 @@ class SourceClasses:
 
     def expected_accuracy(self) -> ExpectedAccuracy:
         """Mean probability of the labels; its interval counts chance among sources and left-out targets."""
-        best, labels, found = self.probabilities.max(axis=1), self.model.labels, self.probabilities.mean(axis=0)
+        best = self.probabilities.max(axis=1)
+        value = float(best.mean())
+        labels = self.model.labels
+        found = self.probabilities.mean(axis=0)
+        # left-out targets, weighted to the class proportions of the sources
         weights = (found / np.maximum(np.bincount(labels, minlength=len(found)), 1))[labels]
         weights /= weights.sum()
         left_out = probabilities(self.model.likelihoods, self.offsets)
-        errors, value = (left_out.argmax(axis=1) == labels) - left_out.max(axis=1), float(best.mean())
+        errors = (left_out.argmax(axis=1) == labels) - left_out.max(axis=1)
         shared = np.bincount(labels, weights=weights * errors)  # errors of a class are not independent
         variance = float((best * (1 - best)).sum()) / len(best) ** 2
         variance += max(float(np.square(weights * errors).sum()), float(np.square(shared).sum()))
@@ -180,29 +185,34 @@ class SourceClasses:
 
     def warn(self, marginals: str, target: Dataset) -> None:
         """Warn of wrong labels, of a shift, and of estimated class proportions that contradict the sources."""
-        if len(at := self.model.doubtful):
-            count, names = round(self.model.wrong * len(target)), target.files or target.positions
-            named = ", ".join(f"{names[i]} ({self.model.classes[self.model.codes[i]]})" for i in at[:5])
+        model = self.model
+        if len(model.doubtful):
+            count = round(model.wrong * len(target))
+            files = target.files or target.positions
+            named = ", ".join(f"{files[i]} ({model.classes[model.codes[i]]})" for i in model.doubtful[:5])
             problem = f"about {count:,} of {len(target):,} labels of the target look wrong; check {named} first"
             warn(f"{problem}. Probabilities and expected accuracy are those of true classes.")
         if self.shift.differs:
             warn(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.")
         if marginals != "estimated" or not self.estimate.collapsed:
             return
-        estimate, names = self.estimate, self.model.classes
-        found = zip(names, estimate.proportions, estimate.nearest, strict=True)
+        found = zip(model.classes, self.estimate.proportions, self.estimate.nearest, strict=True)
         largest = sorted(found, key=lambda each: each[2] - each[1])[:3]
         named = ", ".join(f"{name} {share:.0%}, but {near:.0%} look like it" for name, share, near in largest)
         problem = f"the estimated class proportions do not fit the sources ({named}), so the match is relaxed"
         warn(f"{problem}: the sets were made in different ways, or the target lacks classes of the source.")
 
 
-def estimate_proportions(model: ClassModel, log_likelihoods: Vector, *, seed: int = 0) -> ProportionEstimate:
+def estimate_proportions(model: ClassModel, log_likelihoods: Vector) -> ProportionEstimate:
     """Class proportions of the sources; those of the target where there is no evidence against them."""
-    some = log_likelihoods[random_rows(len(log_likelihoods), _SOURCES, seed=seed)]
-    n, k, counts = len(some), len(model.labels), model.counts
-    known, own, n_free = counts > 0, counts / counts.sum(), int((counts > 0).sum()) - 1
-    likelihoods, best, even = _exponentials(some), likeliest_proportions(some), known / known.sum()
+    some = log_likelihoods[random_rows(len(log_likelihoods), _SOURCES)]
+    n, k = len(some), len(model.labels)
+    counts = model.counts
+    known = counts > 0
+    n_free = int(known.sum()) - 1
+    own, even = counts / counts.sum(), known / known.sum()
+    likelihoods = _exponentials(some)
+    best = likeliest_proportions(some)
     counted = min(n, _MOST_EVIDENCE)
     # likelihoods are estimated from k targets, which inflates the variance of a gain over n sources
     per_source = counted / n / (1 + counted / k)
@@ -230,7 +240,7 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector, *, seed: in
     expected = proportions @ (confusion / confusion.sum(axis=1, keepdims=True))
     noise = np.sqrt(expected * (1 - expected) * (1 / n + 1 / k) * 2 / np.pi)
     misfit = float(np.abs(expected - nearest).sum() / 2 - noise.sum() / 2)
-    draws = _bootstrap(model, likelihoods, best, seed=seed)
+    draws = _bootstrap(model, likelihoods, best)
     return ProportionEstimate(counts, proportions, priors, firmness, trust, draws, misfit, nearest)
 
 
@@ -253,7 +263,8 @@ def _maximise(
         inverse = 1 / np.maximum(likelihoods @ scaled, _TINY)
         new = scaled * (likelihoods.T @ (inverse if weights is None else weights * inverse)) + prior * (start > 0)
         new /= new.sum(axis=0)
-        moved, found = float(np.abs(new - found).sum(axis=0).max()), new
+        moved = float(np.abs(new - found).sum(axis=0).max())
+        found = new
         if found.shape[1] > 1:
             runtime.progress("intervals", step + 1, _DRAW_STEPS)
         if moved < _EM_TOL:
@@ -266,7 +277,8 @@ def class_offsets(log_likelihoods: Vector, proportions: Vector, *, held: float =
     prior = np.log(np.maximum(proportions, _TINY))
     if held == 0 or len(proportions) < 2:
         return prior
-    some, shifts = _exponentials(log_likelihoods[random_rows(len(log_likelihoods), _SOURCES)]), np.zeros(len(prior))
+    some = _exponentials(log_likelihoods[random_rows(len(log_likelihoods), _SOURCES)])
+    shifts = np.zeros(len(prior))
     for _ in range(200):
         odds = np.exp(prior + shifts)
         mean = odds * (some.T @ (1 / np.maximum(some @ odds, _TINY))) / some.shape[0]
@@ -305,16 +317,20 @@ def probabilities(log_likelihoods: Vector, offsets: Vector) -> Vector:
     return softmax(log_likelihoods + offsets, axis=1)
 
 
-def _bootstrap(model: ClassModel, likelihoods: Any, start: Vector, *, seed: int) -> Vector:
+def _bootstrap(model: ClassModel, likelihoods: Any, start: Vector) -> Vector:
     """Likeliest proportions (draws, classes) with sources drawn anew, and biases refitted by one Newton step."""
-    (n, n_classes), k, generator = likelihoods.shape, len(model.labels), np.random.default_rng(seed)
-    draws, p = int(np.clip(1e8 / (n * n_classes), 30, 100)), probabilities(model.likelihoods, np.zeros(n_classes))
+    n, n_classes = likelihoods.shape
+    k = len(model.labels)
+    generator = np.random.default_rng(0)
+    draws = int(np.clip(1e8 / (n * n_classes), 30, 100))
+    # the Newton step: curvature and gradient of the log-likelihood of the left-out targets, drawn anew
+    p = probabilities(model.likelihoods, np.zeros(n_classes))
     drawn = generator.multinomial(k, np.full(k, 1 / k), size=draws) - 1.0
     curvature = np.diag(p.sum(axis=0)) - p.T @ p + np.eye(n_classes)
-    biases = np.linalg.solve(curvature, (drawn @ (np.eye(n_classes)[model.labels] - p)).T)
+    factors = np.exp(np.linalg.solve(curvature, (drawn @ (np.eye(n_classes)[model.labels] - p)).T))
     weights = generator.multinomial(n, np.full(n, 1 / n), size=draws).T.astype(np.float64)
     begin = np.repeat(np.maximum(start, 1e-6)[:, None], draws, axis=1)
-    return np.ascontiguousarray(_maximise(likelihoods, begin, weights, factors=np.exp(biases)).T)
+    return np.ascontiguousarray(_maximise(likelihoods, begin, weights, factors=factors).T)
 
 
 def _exponentials(log_likelihoods: Vector) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -19,7 +20,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Pictures
 from bispectral_ot.drawing import thumbnail
 from bispectral_ot.errors import InputError
-from bispectral_ot.files import read_json, to_json
+from bispectral_ot.files import plain, read_json
 from bispectral_ot.matching import Match
 from bispectral_ot.poses import Poses
 from bispectral_ot.report.tables import JsonObject, found_outliers
@@ -75,12 +76,14 @@ def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses
     strange = [each.indices[:_MOST_OUTLIERS] for each in found_outliers(match) or ()] or [checked[:0]] * 2
     samples = [class_by_class(side.labels, len(side)) for side in (a, b)]
     on_map = [rows[:_MOST_ON_MAP] for rows in samples]
-    rows, colours = _unique(checked, strange[0], on_map[0], _by_cell(codes, given)), thumbnail(pictures[0][0], _SMALL)
+    rows = pd.unique(np.concatenate([checked, strange[0], on_map[0], _by_cell(codes, given)]))
+    colours = thumbnail(pictures[0][0], _SMALL)
     encoded = colours.nbytes * (0.4 if colours.ndim == 3 else 0.7) * (1 + _TARGETS_OF_A_SOURCE)
     rows = rows[: max(len(checked) + len(strange[0]), min(_MOST_SOURCES, int(_SHEET_BYTES / encoded)), 1)]
     indices, weights = match.top_matches(_TARGETS_OF_A_SOURCE)
     kept = weights[rows] > 0
-    shown = _unique(samples[1][: len(columns)][:_MOST_SOURCES], strange[1], on_map[1], indices[rows][kept])
+    of_classes = samples[1][: len(columns)][:_MOST_SOURCES]
+    shown = pd.unique(np.concatenate([of_classes, strange[1], on_map[1], indices[rows][kept]]))
     slot, place = ({int(i): number for number, i in enumerate(each)} for each in (rows, shown))
     small = [thumbnail(side[i], _SMALL) for side, each in zip(pictures, (rows, shown), strict=True) for i in each]
     fine = max(pictures[0][int(rows[0])].shape[:2]) > _SMALL
@@ -91,40 +94,34 @@ def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses
         files = [side.files[i] for i in chosen] if side.files else []
         return {"index": side.positions[chosen], "label": labels[chosen], "file": files}
 
-    return _plain(
-        {
-            "kind": "match",
-            "title": title,
-            "checksum": zlib.crc32(np.ascontiguousarray(b.images[samples[1][:99]]).data, crc),
-            "facts": facts,
-            "rows": names,
-            "columns": columns,
-            "labelled": [a.labels is not None, b.labels is not None],
-            "counts": np.column_stack([cells, counts]),
-            "sources": {
-                **listed(a, codes, rows),
-                "given": given[rows],
-                "probability": _rounded(probability[rows]),
-                "runner_up": second[rows],
-                "runner_up_probability": _rounded(second_probability[rows]),
-                "matches": [[place[int(j)] for j in indices[i, some]] for i, some in zip(rows, kept, strict=True)],
-                "weights": [_rounded(weights[i, some]) for i, some in zip(rows, kept, strict=True)],
-                "poses": _poses(poses, rows),
-            },
-            "targets": listed(b, target_codes, shown),
-            "check": [slot[int(i)] for i in checked],
-            "outliers": [[each[int(i)] for i in some] for each, some in zip((slot, place), strange, strict=True)],
-            "map": _map(match, on_map, slot, place),
-            "history": [_rounded(step) for step in match.coupling.history],
-            "sheet": _sheet(small),
-            "large": large,
-        }
-    )
-
-
-def _plain(page: JsonObject) -> JsonObject:
-    """Page data in the types of JSON, with null for numbers that are not finite."""
-    return dict(json.loads(to_json(page)))
+    page = {
+        "kind": "match",
+        "title": title,
+        "checksum": zlib.crc32(np.ascontiguousarray(b.images[samples[1][:99]]).data, crc),
+        "facts": facts,
+        "rows": names,
+        "columns": columns,
+        "labelled": [a.labels is not None, b.labels is not None],
+        "counts": np.column_stack([cells, counts]),
+        "sources": {
+            **listed(a, codes, rows),
+            "given": given[rows],
+            "probability": _rounded(probability[rows]),
+            "runner_up": second[rows],
+            "runner_up_probability": _rounded(second_probability[rows]),
+            "matches": [[place[int(j)] for j in indices[i, some]] for i, some in zip(rows, kept, strict=True)],
+            "weights": [_rounded(weights[i, some]) for i, some in zip(rows, kept, strict=True)],
+            "poses": _poses(poses, rows),
+        },
+        "targets": listed(b, target_codes, shown),
+        "check": [slot[int(i)] for i in checked],
+        "outliers": [[each[int(i)] for i in some] for each, some in zip((slot, place), strange, strict=True)],
+        "map": _map(match, on_map, slot, place),
+        "history": [_rounded(step) for step in match.coupling.history],
+        "sheet": _sheet(small),
+        "large": large,
+    }
+    return dict(plain(page))
 
 
 def _classes(dataset: Dataset, first: Sequence[str] = ()) -> tuple[list[str], Indices]:
@@ -153,13 +150,6 @@ def _by_cell(rows: Indices, columns: Indices) -> Indices:
     cells = (rows * (columns.max() + 1) + columns)[order]
     _, cell, counts = np.unique(cells, return_inverse=True, return_counts=True)
     return order[turn_by_turn(cell.ravel(), -counts[cell.ravel()])]
-
-
-def _unique(*orders: Indices) -> Indices:
-    """Positions of all orders one after the other, each once."""
-    everything = np.concatenate(orders)
-    _, first = np.unique(everything, return_index=True)
-    return everything[np.sort(first)]
 
 
 def _sheet(pictures: Sequence[NDArray[np.uint8]]) -> JsonObject:
@@ -240,30 +230,33 @@ def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> Json
         # two samples of a set are apart by the reference on average, each by half of it from the middle
         radii = np.sqrt(np.maximum(np.diag(comparison.references), 0)) / 2
         plane = {"positions": np.round(positions, 5), "stress": round(stress, 4), "radii": radii}
-    return _plain(
-        {
-            "kind": "comparison",
-            **{"names": comparison.names, "sizes": comparison.sizes},
-            "classes": [names for names, _ in classes],
-            "order": leaves_list(tree),
-            "tree": [[int(one), int(other), height] for one, other, height, _ in tree],
-            "map": plane,
-            "samples": samples,
-            "images": {
-                "set": [place for place, _ in slots],
-                "index": [index for _, index in slots],
-                "label": [-1 if (codes := classes[place][1]) is None else int(codes[i]) for place, i in slots],
-                "file": [files[i] if (files := datasets[place].files) else "" for place, i in slots],
-            },
-            "pairs": pairs,
-            "symmetry_tests": [found.summary() for found in comparison.symmetry_tests],
-            "facts": {
-                **{name: getattr(comparison, name) for name in ("scale", "settings", "seconds")},
-                **{"shape": datasets[0].images.shape[1:], "kind": datasets[0].kind},
-            },
-            "sheet": _sheet([thumbnail(pictures[place][index], _SMALL) for place, index in slots]),
-        }
-    )
+    page = {
+        "kind": "comparison",
+        "names": comparison.names,
+        "sizes": comparison.sizes,
+        "classes": [names for names, _ in classes],
+        "order": leaves_list(tree),
+        "tree": [[int(one), int(other), height] for one, other, height, _ in tree],
+        "map": plane,
+        "samples": samples,
+        "images": {
+            "set": [place for place, _ in slots],
+            "index": [index for _, index in slots],
+            "label": [-1 if (codes := classes[place][1]) is None else int(codes[i]) for place, i in slots],
+            "file": [files[i] if (files := datasets[place].files) else "" for place, i in slots],
+        },
+        "pairs": pairs,
+        "symmetry_tests": [found.summary() for found in comparison.symmetry_tests],
+        "facts": {
+            "scale": comparison.scale,
+            "settings": comparison.settings,
+            "seconds": comparison.seconds,
+            "shape": datasets[0].images.shape[1:],
+            "kind": datasets[0].kind,
+        },
+        "sheet": _sheet([thumbnail(pictures[place][index], _SMALL) for place, index in slots]),
+    }
+    return dict(plain(page))
 
 
 def _pair(

@@ -16,7 +16,6 @@ from bispectral_ot.poses import Poses
 
 # A JSON object whose entries are written for readers, such as the content of results.json.
 JsonObject: TypeAlias = dict[str, Any]
-Columns = dict[str, Any]
 # Fraction of elements of the other set's population that are listed as outliers by chance.
 OUTLIER_LEVEL = 0.05
 _TEXT = {"label", "runner_up", "nearest_label", "true_label", "file", "target_file", "source class", "class", "side"}
@@ -112,7 +111,7 @@ def pose_table(poses: Poses, source: Dataset) -> pd.DataFrame:
     return pd.DataFrame(_positions("source", source, len(source))).join(poses.to_frame())
 
 
-def _positions(name: str, dataset: Dataset | None, count: int) -> Columns:
+def _positions(name: str, dataset: Dataset | None, count: int) -> JsonObject:
     """Position of each element in its set, and its file if there are files."""
     if dataset is None:
         return {name: np.arange(count)}

@@ -1,9 +1,7 @@
 """Loss between two batches of images up to a symmetry."""
 
-from __future__ import annotations
-
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -21,15 +19,13 @@ class BispectralLoss(nn.Module):
 
     Parameters
     ----------
-    symmetry : str
-        Transformations to ignore, as in :func:`~bispectral_ot.match`.
+    symmetry : Transformations to ignore, as in :func:`~bispectral_ot.match`.
     features : str or transformer, optional
         Features with a PyTorch module (see :func:`to_torch`). The default for rotations is
         ``GlobalBispectrum(n_rings=6, power=0.75)``: wider rings and less compression than for matching leave out what
         every interpolation changes.
     reg, unbalanced, tol, max_iter
-        See :func:`sinkhorn_divergence`; ``reg`` and ``unbalanced`` are relative to the mean cost between reference
-        images.
+        See :func:`sinkhorn_divergence`; the first two are relative to the mean cost between reference images.
 
     Examples
     --------
@@ -60,7 +56,7 @@ class BispectralLoss(nn.Module):
         self.invariant: Invariant | None = None
         self.scale = 1.0
 
-    def fit(self, images: Tensor) -> BispectralLoss:
+    def fit(self, images: Tensor) -> Self:
         """Fit the features and the scale of the cost to reference images (n, height, width[, channels])."""
         images = images.float() if is_half(images) else images
         check_tensors(images=images)

@@ -69,11 +69,8 @@ class _Transport(torch.autograd.Function):
         is_compiled = x.device.type == "cpu" and x.dtype == torch.float32 and len(x) == 1
         f, g, error = (_compiled_potentials if is_compiled else _solve)(problem, symmetric)
         if error > problem.tol:
-            warn(
-                f"the Sinkhorn divergence has a marginal error of {error:.1e} after {problem.max_iter} iterations, "
-                f"above {problem.tol:.0e}; raise max_iter or reg.",
-                NotConvergedWarning,
-            )
+            found = f"a marginal error of {error:.1e} after {problem.max_iter} iterations, above {problem.tol:.0e}"
+            warn(f"the Sinkhorn divergence has {found}; raise max_iter or reg.", NotConvergedWarning)
         grads, masses, target = [torch.zeros_like(x), torch.zeros_like(y)], [], torch.zeros_like(b)
         for rows in problem.blocks():
             exponents = (f[:, rows, None] + g[:, None, :] - problem.costs(rows)) / problem.reg[..., None]
@@ -168,12 +165,9 @@ def sinkhorn_divergence(
         Points; with a batch, as many problems are solved at once.
     weights : pair of Tensor of shape (n,) and (m,), or with a batch, or None
         Positive masses of x and y; None for uniform ones with sum 1.
-    reg : float, optional
-        Regularization in the units of the cost, the squared distance; by default 0.05 times its mean, as a constant.
-    unbalanced : float, optional
-        Penalty of the marginals; None fixes them.
-    debias : bool
-        Subtract the two self-terms, so that the value of a set with itself is zero.
+    reg : Regularization in units of the cost, the squared distance; by default 0.05 times its mean, as a constant.
+    unbalanced : Penalty of the marginals; None fixes them.
+    debias : Subtract the two self-terms, so that the value of a set with itself is zero.
     tol, max_iter : Marginal error (total variation) at which iterations stop, and their maximum number.
 
     Examples
@@ -225,11 +219,9 @@ def _checked(x: Tensor, y: Tensor, weights: Any) -> tuple[Tensor, Tensor, Tensor
         masses = points.new_full(points.shape[:-1], 1 / points.shape[-2]) if given is None else given
         check_tensors(**{name: points, f"weights of {name}": masses})
         if masses.shape != points.shape[:-1] or not (masses.is_meta or bool((masses > 0).all())):
-            raise InputError(
-                f"the weights of {name} must be positive and of shape {tuple(points.shape[:-1])} for points "
-                f"{tuple(points.shape)}, got {tuple(masses.shape)}; give one for each point, and leave out points "
-                "without mass."
-            )
+            wanted = f"positive and of shape {tuple(points.shape[:-1])} for points {tuple(points.shape)}"
+            advice = "give one for each point, and leave out points without mass"
+            raise InputError(f"the weights of {name} must be {wanted}, got {tuple(masses.shape)}; {advice}.")
         sides += [points, masses] if x.ndim == 3 else [points[None], masses[None]]
     return sides[0], sides[2], sides[1], sides[3]
 

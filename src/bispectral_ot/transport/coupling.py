@@ -1,7 +1,5 @@
 """Transport plans, kept as potentials or as a sparse matrix and read in row blocks."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -113,24 +111,15 @@ class Coupling(ABC):
     def checked(self) -> Self:
         """Return the coupling, with a :class:`NotConvergedWarning` if it misses its tolerance."""
         if not self.converged:
-            warn(
-                f"not converged: marginal error {self.marginal_error:.2e} after {self.iterations} iterations, "
-                f"above the tolerance {self.tol:.1e}; allow more iterations, a larger tol or a larger reg.",
-                NotConvergedWarning,
-            )
+            found = f"marginal error {self.marginal_error:.2e} after {self.iterations} iterations"
+            advice = "allow more iterations, a larger tol or a larger reg"
+            warn(f"not converged: {found}, above the tolerance {self.tol:.1e}; {advice}.", NotConvergedWarning)
         return self
 
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class EntropicCoupling(Coupling):
-    """Transport plan given by potentials: ``P[i, j] = exp((f[i] + g[j] - C[i, j]) / epsilon)``.
-
-    Examples
-    --------
-    >>> from bispectral_ot import Sinkhorn
-    >>> Sinkhorn(reg=0.5).solve([[0.0, 1.0], [1.0, 0.0]]).to_dense().round(3).tolist()
-    [[0.44, 0.06], [0.06, 0.44]]
-    """
+    """Transport plan given by potentials: ``P[i, j] = exp((f[i] + g[j] - C[i, j]) / epsilon)``."""
 
     reg: float  # relative to the scale of the cost
     source_potential: Vector  # f and g in the units of the cost; -inf for elements without mass
@@ -168,7 +157,7 @@ class EntropicCoupling(Coupling):
         return np.exp2(exponents, out=exponents)
 
     @classmethod
-    def of_potential(cls, cost: Cost, potential: Vector, *, reg: float, tol: float) -> EntropicCoupling:
+    def of_potential(cls, cost: Cost, potential: Vector, *, reg: float, tol: float) -> Self:
         """Plan of other sources, of equal mass, by a known target potential: ``P_ij ~ exp((g_j - C_ij) / epsilon)``."""
         n, unit = cost.shape[0], LOG2_E / (reg * cost.scale)
         weights = np.full(n, 1 / n)

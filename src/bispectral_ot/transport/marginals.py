@@ -47,8 +47,7 @@ class Marginal:
         """Optimal potential for a fixed potential of the other side, and the L1 distance of the mass to that after it.
 
         The potential is ``log w - log s lam / (lam + epsilon)``, with s the mass without the potential, relative to the
-        weights; in groups plus ``log(W_c / Y_c) group_lam / (group_lam + lam + epsilon)``, Y_c the mass of the group
-        after that.
+        weights; in groups plus ``log(W_c / Y_c) group_lam / (group_lam + lam + epsilon)``, Y_c their mass after that.
         """
         log_sums = (np.log2(np.maximum(mass, _TINY)) - potential) * self.mask
         new: Vector = self.log_weights - log_sums / (1 + epsilon / self.lam)

@@ -19,8 +19,7 @@ from bispectral_ot.transport.coupling import EntropicCoupling, SparseCoupling
 from bispectral_ot.transport.iteration import PATIENCE, STAGE_TOL, Iteration
 from bispectral_ot.transport.marginals import LOG2_E, Constraints, Marginal, Vector, as_weights
 
-# Above this regularization (of the scaled cost) the iteration converges from anywhere; below, it is approached by
-# halving from here.
+# Above this regularization the iteration converges from anywhere; below, it is approached by halving from here.
 _EASY_REG = 0.02
 
 
@@ -97,8 +96,7 @@ class Sinkhorn:
         Parameters
         ----------
         cost : Cost (n, m), or a matrix of costs.
-        source_weights, target_weights
-            Weights (n,) and (m,), each summing to one unless marginals are relaxed; uniform by default.
+        source_weights, target_weights : (n,) and (m,), each of sum one unless marginals are relaxed; default: uniform.
         target_groups
             Groups 0, 1, ... of the targets (m,), such as classes, and penalties (groups,) on the deviation of each
             total from the sum of its weights, in the units of ``reg``, 0 for none; for a relaxed target side.

@@ -72,15 +72,14 @@ def list_table(
 
 def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence[Path] = ()) -> LazyDataset:
     """Images in ``image.bytes`` (or in a column of bytes) and labels in ``label``, or in columns named by ``keys``."""
-    parquet, parts = library("pyarrow.parquet", extra="parquet", what=path), parts or (path,)
+    parquet = library("pyarrow.parquet", extra="parquet", what=path)
+    parts = parts or (path,)
     metadata = [parquet.read_metadata(part) for part in parts]
     announced = sum(each.row_group(i).total_byte_size for each in metadata for i in range(each.num_row_groups))
     check_announced(announced, sum(part.stat().st_size for part in parts), path)
     schema = parquet.read_schema(parts[0])
-    types, leaves = (
-        library("pyarrow.types", extra="parquet", what=path),
-        {},
-    )  # columns, and the field with the bytes in them
+    types = library("pyarrow.types", extra="parquet", what=path)
+    leaves = {}  # columns, and the field with the bytes in them
     for field in schema:
         if types.is_binary(field.type) or types.is_large_binary(field.type):
             leaves[field.name] = ""

@@ -54,8 +54,8 @@ def scan_tiff(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
 def scan_fits(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """Cube (n, height, width): the only one of the file, or that of the extension that ``keys`` names."""
     fits = library("astropy.io.fits", extra="fits", what=path)
-    with warnings.catch_warnings(), fits.open(path, memmap=False, lazy_load_hdus=False) as units:
-        warnings.simplefilter("ignore")  # astropy warns about every repaired card
+    quiet = warnings.catch_warnings(action="ignore")  # astropy warns about every repaired card
+    with quiet, fits.open(path, memmap=False, lazy_load_hdus=False) as units:
         images = {unit.name: unit for unit in units if unit.is_image and len(unit.shape) == 3 and 0 not in unit.shape}
         name, _ = choose_names(path, list(images), keys, only=list(images))
         announced = math.prod(images[name].shape) * abs(images[name].header["BITPIX"]) // 8
