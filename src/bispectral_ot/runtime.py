@@ -126,8 +126,7 @@ class ProgressBar:
         if stage not in self._bars:
             if finished and stage in self._finished:
                 return
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about missing ipywidgets: the bar is then text
+            with warnings.catch_warnings(action="ignore"):  # about missing ipywidgets: the bar is then text
                 from tqdm.auto import tqdm
             self._bars[stage] = tqdm(desc=stage, total=total or None, leave=self._leave)
         bar = self._bars[stage]

@@ -20,7 +20,7 @@ import typer
 from bispectral_ot import options as opt
 from bispectral_ot import runtime
 from bispectral_ot.cli import STARTED
-from bispectral_ot.cli.command import NewRun
+from bispectral_ot.cli.command import OUT_HELP, NewRun
 from bispectral_ot.cli.console import count_of, print_facts, print_json, print_table, progress_bars, say, shown_warnings
 from bispectral_ot.cli.job import SET_HELP, Listed, Result, check_features, list_sets, read_listed, run_job
 from bispectral_ot.errors import DataWarning, warn
@@ -44,11 +44,11 @@ _DEMO = ("pixels", "ring-bispectrum", "bispectrum")
 def match(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"{SET_HELP}. Labels are optional.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Dataset to match it with, in the same form.")],
-    out: NewRun,
     options: opt.MatchOptions,
     reading: opt.PairOptions,
     machine: opt.RuntimeOptions,
     output: opt.MatchOutputOptions,
+    out: Annotated[Path | None, typer.Option(metavar="RUN", help=f"{OUT_HELP} Required, unless --dry-run.")] = None,
 ) -> None:
     """Match the images of SOURCE with those of TARGET by content.
 
@@ -66,6 +66,9 @@ def match(
 
     With --scheduler, an interrupted solve is resumed from RUN.solve.npz by the same command.
     """
+    if out is None and not output.dry_run:
+        raise typer.BadParameter("missing; name a new folder for the results", param_hint="--out")
+    out = out or Path("dry-run")
     task = MatchTask(source, target, out, options, reading, machine, output)
     check_features(options, reading, poses=output.poses)
     if output.dry_run:

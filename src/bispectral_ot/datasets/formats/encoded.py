@@ -77,10 +77,8 @@ def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence
     announced = sum(each.row_group(i).total_byte_size for each in metadata for i in range(each.num_row_groups))
     check_announced(announced, sum(part.stat().st_size for part in parts), path)
     schema = parquet.read_schema(parts[0])
-    types, leaves = (
-        library("pyarrow.types", extra="parquet", what=path),
-        {},
-    )  # columns, and the field with the bytes in them
+    types = library("pyarrow.types", extra="parquet", what=path)
+    leaves = {}  # columns, and the field with the bytes in them
     for field in schema:
         if types.is_binary(field.type) or types.is_large_binary(field.type):
             leaves[field.name] = ""
