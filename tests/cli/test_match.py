@@ -57,7 +57,7 @@ def test_a_run_has_all_its_files_and_prints_a_short_table(run):
     assert record["config"]["n_matches"] == 3
     assert {"wall_seconds", "peak_memory_bytes", "libraries", "machine", "date"} <= set(record)
     text = "".join(line.strip() for line in outcome.stdout.splitlines())
-    assert all(word in text for word in ("distance", "marginal error", "mapped to their class", out.name))
+    assert all(word in text for word in ("distance", "marginal error", "label of their class", out.name))
     assert len(outcome.stdout.splitlines()) <= 16
 
 

@@ -64,7 +64,7 @@ def match(
     only SOURCE has labels), matches.csv (best targets of each source), outliers.csv, confusion.csv (if both sets have
     labels), poses.csv (with --poses), results.json, run.json, model.npz (for `predict`) and figures.
 
-    With --scheduler, an interrupted solve is resumed from RUN.solve.npz by the same command.
+    With --scheduler, the same command resumes an interrupted solve from RUN.solve.npz.
     """
     if out is None and not output.dry_run:
         raise typer.BadParameter("missing; name a new folder for the results", param_hint="--out")
@@ -115,7 +115,7 @@ def predict(
 
     Example: bispectral-ot predict runs/first new-photos/ --out runs/new
 
-    Images are prepared like those of the match; an image of the match gets the same result again. RUN contains
+    Images are prepared like those of the match; an image of the match gets the same result again. The output folder has
     labels.csv and matches.csv with the columns of `match`, poses.csv (with --poses), results.json and run.json.
     """
     from bispectral_ot.matching import class_table
@@ -158,10 +158,10 @@ def demo(
     output: opt.ReportOptions,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Output folder.")] = Path("runs/demo"),
 ) -> None:
-    """Match 2,500 rotated MNIST digits with 2,500 upright ones, by three kinds of features.
+    """Match 2,500 rotated MNIST digits with 2,500 upright ones, with three kinds of features.
 
-    Pixels and ring bispectra as in the paper (balanced transport, no learning), and the default: bispectra and
-    estimated class proportions. The table shows the fraction of digits that get their own class.
+    Pixels and ring bispectra are matched as in the paper (balanced transport, no learning). The default features are
+    matched with estimated class proportions. The table shows the fraction of digits that get the label of their class.
 
     Example: bispectral-ot demo --out runs/demo
     """
@@ -398,7 +398,7 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
     if set(settings["frame"]) != {"canvas"}:
         facts["frame"] = f"source {settings['frame'][0]}, target {settings['frame'][1]}"
     if found.get("accuracy") is not None:
-        words = f"{found['accuracy']:.1%} of the source images are mapped to their class"
+        words = f"{found['accuracy']:.1%} of the sources get the label of their class"
         facts["accuracy"] = f"{words} ({found['majority']:.1%} if all had the label of the largest class)"
     facts |= expected_facts(found) if found["target"]["classes"] else {}
     if counts := found.get("outliers"):
