@@ -122,8 +122,7 @@ def test_every_kind_of_plot_is_drawn_on_the_axes_given(match):
 
 @pytest.mark.parametrize("name", [os.fsdecode(b"caf\xe9"), "a\0b", "two\nlines", "\ud800", "日本語の名前"])
 def test_names_that_no_font_has_are_drawn_escaped(tmp_path, name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         axes = drawing.draw_matrix(drawing.fitted_axes(), np.eye(2), [name, "b"], [name, "b"], form="%", title="")
         drawing.save(axes.figure, tmp_path / "a.png")
     assert np.asarray(Image.open(tmp_path / "a.png").convert("L")).std() > 5

@@ -39,8 +39,7 @@ CASES = {
 @pytest.fixture(params=CASES, ids=list(CASES))
 def case(request):
     transformer, images, tolerance = CASES[request.param]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return transformer.fit(images), images, tolerance
 
 

@@ -130,7 +130,7 @@ class FeatureOptions(Options):
     )
     metric: checks.Metric | None = option(None, "Distance between features.", shown="that of the features")
     intensity: checks.Intensity | None = option(
-        None, "Brightness and contrast of whole images; affine: ignore the colour balance as well.", shown="ignore"
+        None, "Brightness and contrast: ignore or keep them; affine also ignores the colour balance.", shown="ignore"
     )
     pca: int | None = option(None, "Number of principal components: faster, approximate.", bounds=_COUNT)
     normalize: bool = option(True, "Standardize pixels to mean 0 and standard deviation 1 over all sets.", cli=False)
@@ -200,7 +200,7 @@ class UprightOptions(Options):
     pose_neighbours: int = option(10, "Number of targets that vote on the pose of a source.", bounds=_COUNT)
     fill: float | None = option(None, "Grey value of new corners.", OUTPUT, shown="median of the border")
     expand: bool = option(False, "Enlarge the canvas so that no corner is cut off.", OUTPUT)
-    include_ambiguous: bool = option(False, "Rotate images whose pose is ambiguous as well.", OUTPUT)
+    include_ambiguous: bool = option(False, "Also rotate images whose pose is ambiguous.", OUTPUT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +218,7 @@ class ImageOptions(Options):
     frame: str = option(
         "auto",
         "Placement of images: canvas (the whole image), picture (inside a margin that an editor filled), content "
-        "(centred, at one size), common (one scale in pixels); one for each set as picture,canvas. auto: canvas, "
+        "(centred, at one size), common (one scale in pixels); or one for each set: picture,canvas. auto: canvas, "
         "unless images in files agree better in another frame.",
         IMAGES,
         parse=checks.parse_frames,
@@ -244,7 +244,7 @@ class PairOptions(ImageOptions):
     target_split: checks.Split = option("train", "Split of the target, if it has several.", IMAGES)
     split_halves: bool = option(False, "If SOURCE and TARGET are one set: match disjoint halves of it.", IMAGES)
     rotate_source: bool = option(False, "Rotate every source image by a random angle, for a trial.", IMAGES)
-    corrections: Path | None = option(None, "CSV file exported from a report: sources to use as targets.", IMAGES)
+    corrections: Path | None = option(None, "CSV file exported from a report; its sources become targets.", IMAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +314,7 @@ class MonitorOptions(Options):
 
     run_length: int = option(200, "Expected number of batches between false alarms.", TESTS, bounds="of at least 2")
     allowing_for: Change = option("nothing", "Change that does not raise an alarm.", TESTS)
-    resize: str | None = option(None, "Size of the reference images: 32 or 32x48.", IMAGES, parse=checks.parse_size)
+    resize: str | None = option(None, "Size of the images, such as 32 or 32x48.", IMAGES, parse=checks.parse_size)
     grey: bool = option(False, "Convert colour images to grey.", IMAGES)
     seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
 

@@ -118,8 +118,7 @@ def test_grey_and_colour_become_colour_or_grey_and_8_and_16_bits_become_16(tmp_p
     with pytest.warns(DataWarning, match=message):
         dataset = load(tmp_path)
     np.testing.assert_array_equal(dataset.images, [np.dstack([GREY] * 3), COLOUR])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         in_grey = load(tmp_path, grey=True)
     np.testing.assert_allclose(in_grey.images, [GREY, np.rint(COLOUR @ [0.299, 0.587, 0.114])], atol=1)
     save(tmp_path / "b.png", DEEP)

@@ -64,8 +64,7 @@ def test_missing_chunks_of_a_zarr_store_are_told(tmp_path: Path):
     group = zarr.open_group(tmp_path / "a.zarr", mode="w")
     group.create_array("images", shape=IMAGES.shape, chunks=(2, 9, 7), dtype="u1")[:] = IMAGES
     group.create_array("labels", shape=(6,), chunks=(2,), dtype="i8")[:] = np.arange(6) + 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         load(tmp_path / "a.zarr")
     (tmp_path / "a.zarr/images/c/1/0/0").unlink()
     with pytest.warns(DataWarning, match=r"1 of 3 chunks of .*::images are not stored, and count as 0"):
@@ -76,11 +75,9 @@ def test_missing_chunks_of_a_zarr_store_are_told(tmp_path: Path):
 
 
 def write_mrc(path: Path, data: np.ndarray, **header: int) -> Path:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with mrcfile.new(path, data, overwrite=True) as file:
-            for name, value in header.items():
-                file.header[name] = value
+    with warnings.catch_warnings(action="ignore"), mrcfile.new(path, data, overwrite=True) as file:
+        for name, value in header.items():
+            file.header[name] = value
     return path
 
 
@@ -284,8 +281,7 @@ def test_warnings_of_pillow_are_not_passed_on(tmp_path: Path):
     for number, image in enumerate(IMAGES[:2]):
         picture = Image.fromarray(image).convert("P")
         picture.save(tmp_path / f"{number}.png", transparency=bytes([255] * 200))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         load(tmp_path)
 
 
@@ -295,5 +291,5 @@ def test_grids_on_the_sphere_must_have_one_size(tmp_path: Path):
     paths = [tmp_path / "a.npy", tmp_path / "b.npy"]
     for sets in (paths, [np.load(path) for path in paths]):
         for compared in (lambda s: bot.match(*s, symmetry="so3"), lambda s: bot.compare(s, symmetry="so3")):
-            with pytest.raises(InputError, match=r"grids on the sphere have different sizes.*not resized"):
+            with pytest.raises(InputError, match=r"different sizes.*spheres are not resized"):
                 compared(sets)

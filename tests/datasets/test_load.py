@@ -106,8 +106,7 @@ def test_a_folder_of_mixed_sizes_is_read_at_128_pixels(tmp_path: Path):
 
 def test_images_of_one_size_keep_it_up_to_128_pixels(tmp_path: Path):
     folder = folder_of(tmp_path / "small", (128, 70), (128, 70))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert load(folder).images.shape == (2, 128, 70)
     folder = folder_of(tmp_path / "large", (400, 200), (400, 200))
     with pytest.warns(DataWarning, match=r"images \(large 400 x 200\) are reduced to 128 x 64; choose another size"):

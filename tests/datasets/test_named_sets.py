@@ -86,7 +86,7 @@ def test_fetched_once_then_taken_from_the_cache(published: NamedSet, server: Ser
 def test_a_wrong_checksum_leaves_nothing_in_the_cache_and_the_next_mirror_is_tried(published, server):
     whole = server.files["train-images-idx3-ubyte.gz"]
     server.files["train-images-idx3-ubyte.gz"] += b"!"
-    with pytest.raises(DatasetError, match="does not match the known hash"):
+    with pytest.raises(DatasetError, match=r"ubyte.gz \(wrong checksum\)"):
         load("mnist")
     assert list(cache_folder(published.name).iterdir()) == []
     server.files["train-images-idx3-ubyte.gz"] = whole
@@ -96,7 +96,7 @@ def test_a_wrong_checksum_leaves_nothing_in_the_cache_and_the_next_mirror_is_tri
 def test_no_network_says_which_file_to_put_where(published: NamedSet, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(NAMED, "mnist", replace(published, mirrors=(NOWHERE, NOWHERE)))
     name, folder = "train-images-idx3-ubyte.gz", cache_folder(published.name)
-    words = f"(?s){NOWHERE}{name}: HTTPConnectionPool.*put it at {folder / name}, .*BISPECTRAL_OT_DATA"
+    words = f"{NOWHERE}{name} .ConnectionError. or .*; .*copy it to {folder / name}, .*BISPECTRAL_OT_DATA"  # one line
     with pytest.raises(DatasetError, match=words):
         load("mnist")
 

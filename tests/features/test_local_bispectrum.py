@@ -151,8 +151,7 @@ def test_images_without_content_in_the_disk_are_counted():
         features = local.transform(images)
     assert np.isfinite(features).all()
     np.testing.assert_allclose(features[2], features[4], atol=1e-5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         local.transform(images[:2])
 
 

@@ -100,8 +100,7 @@ def test_sets_on_different_scales_are_told_where_the_features_see_it(few, featur
     with pytest.warns(bot.DataWarning, match=words) as told:
         bot.match(a, wide, features=features)
     assert told[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         # brighter pictures are not of another range
         bot.match(a, b.images * 2.5, features=features, marginals="balanced")
         bot.match(bot.normalize(a), bot.normalize(wide), features=features)

@@ -33,7 +33,7 @@ def test_clouds_find_their_class_without_any_option(sides, tmp_path):
     assert load_page_data(page)["sheet"]["type"] == "image/png"
 
 
-def test_lists_and_arrays_are_the_same_as_datasets(sides):
+def test_lists_arrays_and_files_are_the_same_as_datasets(sides, tmp_path):
     lists = [[cloud_points(cloud) for cloud in side.images] for side in sides]
     expected = bot.match(*sides, marginals="balanced").distance
     assert bot.match(*lists, marginals="balanced").distance == pytest.approx(expected, rel=1e-6)
@@ -41,7 +41,13 @@ def test_lists_and_arrays_are_the_same_as_datasets(sides):
     with pytest.raises(bot.InputError, match="NaN"):
         bot.match(*arrays)
     whole = [np.stack([cloud[:200] for cloud in side]) for side in lists]
-    assert bot.match(*whole, symmetry="so3-shapes").settings["features"] == "shell-bispectrum"
+    np.save(tmp_path / "clouds.npy", whole[0])  # not reduced to 128 points, as an image would be
+    by_path = bot.match(tmp_path / "clouds.npy", whole[1], symmetry="so3-shapes")
+    assert by_path.distance == bot.match(*whole, symmetry="so3-shapes").distance
+    with pytest.raises(bot.InputError, match=r"200 x 3 pixels are too narrow .* need symmetry='so3-shapes'"):
+        bot.match(*whole)
+    np.save(tmp_path / "signals.npy", np.zeros((3, 1, 200)))
+    assert bot.load(tmp_path / "signals.npy").images.shape == (3, 1, 200)
 
 
 def test_volumes_of_different_sizes_are_matched():

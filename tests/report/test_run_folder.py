@@ -30,8 +30,7 @@ DECORATIONS = {"model.npz", "page-data.json", "figures/matches.png", "figures/co
 def test_everything_is_written_without_extracting_features_or_solving(match: bot.Match, tmp_path: Path, monkeypatch):
     for kind, name in ((FeatureMap, "__call__"), (FeatureMap, "fill"), (bot.Sinkhorn, "solve"), (bot.Cost, "read")):
         monkeypatch.setattr(kind, name, None, raising=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DataWarning)
+    with warnings.catch_warnings(action="error", category=DataWarning):
         write_match(tmp_path, match)
     assert names(tmp_path) == RESULTS | DECORATIONS
 

@@ -18,7 +18,8 @@ from bispectral_ot.options import COMPARISON, IMAGES, MEMORY, OUTPUT, SOLVER, TE
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _PANELS = ("", COMPARISON, TESTS, SOLVER, IMAGES, MEMORY, OUTPUT)
 _METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH", bool: None}
-NewRun = Annotated[Path, typer.Option(metavar="RUN", help="Output folder; created only if the run succeeds.")]
+OUT_HELP = "Output folder; created only if the run succeeds."
+NewRun = Annotated[Path, typer.Option(metavar="RUN", help=OUT_HELP)]
 
 
 class _Tidy:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ALARM = 4
 _SETS = "Two datasets or more: names from `datasets list`, folders or files; NAME=PATH names a dataset."
-_BATCHES = "With --model: the reference set. Else a monitor made by --model, and one or more new sets."
+_BATCHES = "With --model, the reference set; otherwise a monitor written by --model, and one or more new sets."
 
 
 def compare(
@@ -42,7 +42,7 @@ def compare(
 
     Example: bispectral-ot compare mnist kmnist fashion-mnist --limit 2000 --labels --out runs/three
 
-    Finished pairs are saved in RUN.cells; an interrupted comparison is resumed by the same command.
+    Finished pairs are saved in RUN.cells; the same command resumes an interrupted comparison.
 
     RUN contains distances.csv, contributors.csv (the images that contribute most to each distance), classes.csv,
     figures, results.json and run.json.

@@ -83,7 +83,7 @@ def print_table(header: Sequence[str], rows: Iterable[Any], *, left: Sequence[st
     """Print a table; the columns ``left`` are aligned to the left, the row ``bold`` is emphasized."""
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
     for title in header:
-        table.add_column(title, justify="left" if title in left else "right")
+        table.add_column(title, justify="left" if title in left else "right", overflow="fold")
     for number, row in enumerate(rows):
         table.add_row(*(Text(printable(cell)) for cell in row), style="bold green" if number == bold else "")
     output.print(table)

@@ -16,7 +16,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing els
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of match, compare, upright or demo.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of match, compare, upright or demo.")],
     as_json: AsJson = False,
 ) -> None:
     """Write RUN/report.html, the interactive page of a run. It needs no network (docs/report.md).
@@ -61,7 +61,7 @@ def info(as_json: AsJson = False) -> None:
 
 @datasets.command("list", cls=Command)
 def list_sets(as_json: AsJson = False) -> None:
-    """List the named datasets and the place that each is read from.
+    """List the named datasets and where each is read from.
 
     Example: bispectral-ot datasets list
     """

@@ -32,8 +32,6 @@ SET_HELP = (
     "A name from `datasets list`, a folder of images or of 3-D shapes, or a file: arrays (.npz, .npy, IDX, HDF5, "
     "Zarr), a .csv of paths and labels, and others (docs/files.md)"
 )
-# Features and symmetries of signals on the sphere and of 3-D shapes.
-_SPHERE, _SHAPES = {"so3", "sphere-bispectrum"}, {"so3-shapes", "shell-bispectrum"}
 # Outcome of a job: content of results.json, whether all solves met their tolerance, and how to print it.
 Result = tuple[Mapping[str, object], bool, Callable[[], None]]
 
@@ -102,6 +100,7 @@ def run_job(
 
 def check_features(options: opt.FeatureOptions, reading: opt.ImageOptions, *, poses: bool = False) -> None:
     """Raise an :class:`InputError` if features, symmetry, metric and preparation of the images are incompatible."""
+    from bispectral_ot.datasets.load import array_kind
     from bispectral_ot.features import choose_features
     from bispectral_ot.features.encoders import load_encoder
 
@@ -119,7 +118,7 @@ def check_features(options: opt.FeatureOptions, reading: opt.ImageOptions, *, po
         problem = f"the features {choice.name} are not rotation invariant, so poses are undefined"
         raise InputError(f"{problem}; leave --poses out, or use --symmetry rotation.")
     asked = _for_flat_images(reading)
-    if asked and (kind or {options.symmetry, options.features} & (_SPHERE | _SHAPES)):
+    if asked and (kind or array_kind(options.symmetry, options.features)):
         raise InputError(f"{asked} is for flat images, not for spheres, 3-D shapes or vectors; leave it out.")
 
 
@@ -135,10 +134,10 @@ def list_sets(words: Sequence[tuple[str, Split]], reading: opt.ImageOptions, opt
 
     from bispectral_ot.datasets.dataset import check_flat
     from bispectral_ot.datasets.formats.array_files import read_vectors
-    from bispectral_ot.datasets.load import drawn, list_set
+    from bispectral_ot.datasets.load import array_kind, drawn, list_set
     from bispectral_ot.datasets.transforms import half_positions
 
-    kind: Any = "sphere" if {options.symmetry, options.features} & _SPHERE else None
+    kind = array_kind(options.symmetry, options.features)
     known = {}
     for name, split in dict.fromkeys(words):
         source: Any = read_vectors(name) if options.features == "vectors" else name

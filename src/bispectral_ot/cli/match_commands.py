@@ -20,7 +20,7 @@ import typer
 from bispectral_ot import options as opt
 from bispectral_ot import runtime
 from bispectral_ot.cli import STARTED
-from bispectral_ot.cli.command import NewRun
+from bispectral_ot.cli.command import OUT_HELP, NewRun
 from bispectral_ot.cli.console import count_of, print_facts, print_json, print_table, progress_bars, say, shown_warnings
 from bispectral_ot.cli.job import SET_HELP, Listed, Result, check_features, list_sets, read_listed, run_job
 from bispectral_ot.errors import DataWarning, warn
@@ -46,11 +46,11 @@ _LONG_TRIAL = 5.0  # seconds of a trial of --dry-run from which no larger one fo
 def match(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"{SET_HELP}. Labels are optional.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Dataset to match it with, in the same form.")],
-    out: NewRun,
     options: opt.MatchOptions,
     reading: opt.PairOptions,
     machine: opt.RuntimeOptions,
     output: opt.MatchOutputOptions,
+    out: Annotated[Path | None, typer.Option(metavar="RUN", help=f"{OUT_HELP} Required, unless --dry-run.")] = None,
 ) -> None:
     """Match the images of SOURCE with those of TARGET by content.
 
@@ -66,8 +66,11 @@ def match(
     only SOURCE has labels), matches.csv (best targets of each source), outliers.csv, confusion.csv (if both sets have
     labels), poses.csv (with --poses), results.json, run.json, model.npz (for `predict`) and figures.
 
-    With --scheduler, an interrupted solve is resumed from RUN.solve.npz by the same command.
+    With --scheduler, the same command resumes an interrupted solve from RUN.solve.npz.
     """
+    if out is None and not output.dry_run:
+        raise typer.BadParameter("missing; name a new folder for the results", param_hint="--out")
+    out = out or Path("dry-run")
     task = MatchTask(source, target, out, options, reading, machine, output)
     check_features(options, reading, poses=output.poses)
     if output.dry_run:
@@ -114,7 +117,7 @@ def predict(
 
     Example: bispectral-ot predict runs/first new-photos/ --out runs/new
 
-    Images are prepared like those of the match; an image of the match gets the same result again. RUN contains
+    Images are prepared like those of the match; an image of the match gets the same result again. The output folder has
     labels.csv and matches.csv with the columns of `match`, poses.csv (with --poses), results.json and run.json.
     """
     from bispectral_ot.matching import class_table
@@ -157,10 +160,10 @@ def demo(
     output: opt.ReportOptions,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Output folder.")] = Path("runs/demo"),
 ) -> None:
-    """Match 2,500 rotated MNIST digits with 2,500 upright ones, by three kinds of features.
+    """Match 2,500 rotated MNIST digits with 2,500 upright ones, with three kinds of features.
 
-    Pixels and ring bispectra as in the paper (balanced transport, no learning), and the default: bispectra and
-    estimated class proportions. The table shows the fraction of digits that get their own class.
+    Pixels and ring bispectra are matched as in the paper (balanced transport, no learning). The default features are
+    matched with estimated class proportions. The table shows the fraction of digits that get the label of their class.
 
     Example: bispectral-ot demo --out runs/demo
     """
@@ -401,7 +404,7 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
     if set(settings["frame"]) != {"canvas"}:
         facts["frame"] = f"source {settings['frame'][0]}, target {settings['frame'][1]}"
     if found.get("accuracy") is not None:
-        words = f"{found['accuracy']:.1%} of the source images are mapped to their class"
+        words = f"{found['accuracy']:.1%} of the sources get the label of their class"
         facts["accuracy"] = f"{words} ({found['majority']:.1%} if all had the label of the largest class)"
     facts |= expected_facts(found) if found["target"]["classes"] else {}
     if counts := found.get("outliers"):

@@ -20,9 +20,9 @@ from bispectral_ot.comparing.change_tests import symmetry_tests as test_changes
 from bispectral_ot.comparing.comparison import Comparison, Pair, largest
 from bispectral_ot.comparing.divergence import GroundCost, Potentials, SamplingBias
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.dataset import Kind, as_shapes
+from bispectral_ot.datasets.dataset import ArrayKind
 from bispectral_ot.datasets.frames import FrameChoice
-from bispectral_ot.datasets.load import as_datasets
+from bispectral_ot.datasets.load import array_kind, as_datasets
 from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FittedFeatures, choose_features
@@ -74,15 +74,11 @@ def compare(
         Placement of images, one for all sets or one for each. ``"auto"`` cuts off margins that an editor filled where
         most images of one set have them and those of another have none.
     labels : Add the distance between the classes of two images to their cost; class names need not agree.
-    permutations, bootstrap
-        Number of permutations of a test (199 recommended, and used with symmetry tests) and of bootstrap samples.
-    symmetry_tests
-        Test which changes explain the difference of each pair; see :func:`~bispectral_ot.comparing.symmetry_tests`.
-    level, test_images, seed
-        Significance level; maximum number of images per set, drawn at random, in tests and intervals; random seed.
+    permutations, bootstrap : Permutations of a test (199 recommended, and used with symmetry tests), bootstrap samples.
+    symmetry_tests : Test what explains each difference; see :func:`~bispectral_ot.comparing.symmetry_tests`.
+    level, test_images, seed : Significance level; most images per set in tests and intervals; random seed.
     reg : Regularisation relative to :attr:`Comparison.scale`.
-    store
-        Folder in which finished parts are kept under a hash of pixels, labels and options, for a later call to reuse.
+    store : Folder of finished parts, kept under a hash of pixels, labels and options, for a later call to reuse.
     working_memory, client, progress : As for :func:`~bispectral_ot.match`; the stage ``"pairs"`` counts solves.
 
     Examples
@@ -98,8 +94,7 @@ def compare(
     asked |= {"permutations": permutations, "bootstrap": bootstrap, "symmetry_tests": symmetry_tests}
     options = CompareOptions(**asked, level=level, test_images=test_images, seed=seed)
     with runtime.running(progress=progress, memory=working_memory, engine=as_engine(client)):
-        kind: Kind | None = "sphere" if symmetry == "so3" or features == "sphere-bispectrum" else None
-        return compare_sets(*named_sets(sets, kind, frame), options, Store(store))
+        return compare_sets(*named_sets(sets, array_kind(symmetry, features), frame), options, Store(store))
 
 
 def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: CompareOptions, store: Store) -> Comparison:
@@ -109,8 +104,6 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
         options = replace(options, permutations=DEFAULT_PERMUTATIONS)
     asked = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
     choice = choose_features(options.features, **asked, kind=sets[0].kind)
-    if choice.symmetry == "so3-shapes":
-        sets = [as_shapes(dataset) for dataset in sets]
     # all work is done in an order that only content decides: the order of the arguments changes no digit
     hashes = [dataset_hash(dataset) for dataset in sets]
     order = sorted(range(len(names)), key=lambda place: hashes[place])
@@ -289,7 +282,7 @@ class PairwiseSolver:
 
 
 def named_sets(
-    sets: Mapping[str, AnySet] | Sequence[AnySet], kind: Kind | None = None, frame: str | Sequence[str] = "canvas"
+    sets: Mapping[str, AnySet] | Sequence[AnySet], kind: ArrayKind | None = None, frame: str | Sequence[str] = "canvas"
 ) -> tuple[tuple[str, ...], list[Dataset]]:
     """Names and datasets that can be compared; ``kind`` is that of sets that are loaded, ``frame`` their placement."""
     if isinstance(sets, (str, os.PathLike, Dataset)) or not isinstance(sets, (Mapping, Sequence)):

@@ -16,6 +16,7 @@ from bispectral_ot.datasets.warp import as_pixels
 from bispectral_ot.errors import InputError
 
 Kind = Literal["images", "sphere", "clouds", "volumes", "vectors"]
+ArrayKind = Kind | Literal["shapes"]  # clouds or volumes
 KINDS: dict[str, str] = {kind: kind for kind in get_args(Kind)} | {"sphere": "spheres"}  # nouns for their elements
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import Split, advise, check_choice, check_integer, parse_size, user_path
-from bispectral_ot.datasets.dataset import Dataset, Kind, check_flat
+from bispectral_ot.datasets.dataset import ArrayKind, Dataset, Kind, check_flat
 from bispectral_ot.datasets.folder import SHAPE_SUFFIXES, has_files, scan_folder, scan_shapes, split_folders
 from bispectral_ot.datasets.formats import array_files, encoded, stacks
 from bispectral_ot.datasets.frames import Canvas, FrameChoice, Labels, Placement
@@ -99,8 +99,16 @@ def drawn(positions: Positions, limit: int, *, seed: int, stream: int = 0) -> Po
     return positions[random_rows(len(positions), limit, seed=[check_integer("seed", seed, minimum=0), stream])]
 
 
+def array_kind(symmetry: Any, features: Any) -> ArrayKind | None:
+    """Kind of arrays in files for this symmetry and these features; None for images."""
+    if symmetry == "so3" or features == "sphere-bispectrum":
+        return "sphere"
+    is_shape = "so3-shapes" in (symmetry, getattr(features, "symmetry", None)) or features == "shell-bispectrum"
+    return "shapes" if is_shape else None
+
+
 def as_datasets(
-    sets: Sequence[Any], names: Sequence[str], *, kind: Kind | None = None, frames: FrameChoice | None = None
+    sets: Sequence[Any], names: Sequence[str], *, kind: ArrayKind | None = None, frames: FrameChoice | None = None
 ) -> list[Dataset]:
     """Datasets unchanged, arrays as datasets with these names; names and paths are loaded, all at one size."""
     paths = {os.fspath(data) for data in sets if isinstance(data, (str, os.PathLike))}
@@ -109,7 +117,7 @@ def as_datasets(
         known[os.fspath(data)] if isinstance(data, (str, os.PathLike)) else encoded.scan_object(data, name)
         for data, name in zip(sets, names, strict=True)
     ]
-    found = [lazy if lazy.dataset is not None else lazy.of_kind(kind) for lazy in found]
+    found = [lazy.of_kind(kind) if lazy.dataset is None or kind == "shapes" else lazy for lazy in found]
     if frames is None or not frames.looks_at(found):
         in_memory = [lazy.dataset for lazy in found if lazy.dataset is not None]
         return in_memory if len(in_memory) == len(sets) else read_together(found)
@@ -253,7 +261,8 @@ def common_size(wanted: dict[LazyDataset, Positions], size: Size | None = None) 
     if not distinct:
         return None
     large = max(distinct, key=max)
-    if len(distinct) == 1 and (max(large) <= LARGEST_SIDE or all(lazy.dataset is not None for lazy in sizes)):
+    is_small = max(large) <= LARGEST_SIDE or min(large) < 4  # the latter are signals or point clouds
+    if len(distinct) == 1 and (is_small or all(lazy.dataset is not None for lazy in sizes)):
         return None
     ranges = []
     for lazy, each in sizes.items():

@@ -161,13 +161,13 @@ def _fetch_file(known: NamedSet, name: str, folder: Path) -> Path:
         try:
             return Path(fetcher.fetch(name, downloader=pooch.HTTPDownloader(progressbar=bar, timeout=(10, 60))))
         except (requests.RequestException, ValueError) as error:  # no answer, or a wrong checksum
-            troubles.append(f"{mirror}{name}: {' '.join(str(error).split())[:200]}")
+            reason = "wrong checksum" if isinstance(error, ValueError) else type(error).__name__
+            troubles.append(f"{mirror}{name} ({reason})")
         except OSError as error:
             advice = "Change the cache folder (BISPECTRAL_OT_CACHE), or name a folder with the files (root=...)"
             raise DatasetError(f"cannot write {folder / name}: {error.strerror or error}. {advice}.") from None
-    advice = f"put it at {folder / name}, or name a folder that has it with root=... or the variable BISPECTRAL_OT_DATA"
-    looked = "\n  ".join(troubles)
-    raise DatasetError(f"cannot fetch {known.name}:\n  {looked}\nWithout network, get it there and {advice}.")
+    advice = f"copy it to {folder / name}, or name a folder that has it by root=... (--root) or BISPECTRAL_OT_DATA"
+    raise DatasetError(f"cannot download {' or '.join(troubles)}; without a network, {advice}.")
 
 
 class _DownloadBar:

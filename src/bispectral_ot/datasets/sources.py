@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import advise
-from bispectral_ot.datasets.dataset import Dataset, Kind, check_labels, shape_advice
+from bispectral_ot.datasets.dataset import ArrayKind, Dataset, Kind, check_labels, shape_advice
 from bispectral_ot.datasets.frames import Canvas
 from bispectral_ot.datasets.image_file import decode_image, image_size
 from bispectral_ot.datasets.io_errors import reading
@@ -201,8 +201,11 @@ class LazyDataset:
         source = ArraySource(data.images, data.name)
         return cls(source, data.name, data.labels, data.classes, data.files, data.kind, data)
 
-    def of_kind(self, kind: Kind | None) -> Self:
-        """Same set with its arrays read as another kind; None keeps their kind."""
+    def of_kind(self, kind: ArrayKind | None) -> Self:
+        """Same set with its arrays read as another kind, ``"shapes"`` being clouds or volumes; None keeps theirs."""
+        if kind == "shapes":
+            axes = len(getattr(self.source, "rows", np.empty(0)).shape)  # 1 for a folder of files
+            kind = "volumes" if axes == 4 else "clouds" if axes == 3 and self.kind == "images" else None
         if kind in (None, self.kind):
             return self
         return replace(self, kind=kind, dataset=None if self.dataset is None else replace(self.dataset, kind=kind))

@@ -351,10 +351,10 @@ def check_sizes(datasets: Sequence[Dataset], symmetry: Any) -> None:
         if not first.is_flat:
             continue
         one, other = ((*each.images.shape[1:], 1)[:3] for each in (first, dataset))  # no channel axis: one channel
-        if symmetry == "so3" and one[:2] != other[:2]:
+        if one[:2] != other[:2]:
             found = f"{first.name!r} has {one[0]} x {one[1]}, {dataset.name!r} {other[0]} x {other[1]}"
-            raise InputError(f"grids on the sphere have different sizes ({found}); they are not resized, use one grid.")
+            fix = "use one grid, spheres are not resized" if symmetry == "so3" else "use resize=... (--resize)"
+            raise InputError(f"images or grids have different sizes ({found}); {fix}.")
         if one != other:
-            found = f"the images of {first.name!r} are {one[0]} x {one[1]} with {one[2]} channel(s) but those of"
-            fix = "load them with resize=... (--resize) for one size, and with grey=True (--grey) for one channel"
-            raise InputError(f"{found} {dataset.name!r} are {other[0]} x {other[1]} with {other[2]}; {fix}.")
+            found = f"images of {first.name!r} have {one[2]} channel(s), those of {dataset.name!r} have {other[2]}"
+            raise InputError(f"{found}; compare them in grey with grey=True (--grey).")

@@ -112,8 +112,9 @@ class LocalBispectrum(BatchTransformer):
         check_choice("symmetry", self.symmetry, self.symmetries)
         check_choice("intensity", self.intensity, INTENSITIES)
         given = self.image_shape_[:2]
-        if min(given) < 2:
-            raise InputError(f"{given[0]} x {given[1]} images are too small to turn; give at least 2 x 2 pixels.")
+        if min(given) < 2 or (min(given) < 4 and max(given) > 16):
+            advice = "point clouds need symmetry='so3-shapes' (--symmetry), signals features=CyclicBispectrum()"
+            raise InputError(f"images of {given[0]} x {given[1]} pixels are too narrow to rotate; {advice}.")
         factor = min(1.0, _MAX_SIDE / min(given))
         size = self.size_ = max(1, round(factor * given[0])), max(1, round(factor * given[1]))
         edges = (np.linspace(0, side, count + 1) for side, count in zip(given, size, strict=True))

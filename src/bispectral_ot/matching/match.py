@@ -14,8 +14,7 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import Marginals
 from bispectral_ot.costs import Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.dataset import Kind, as_shapes
-from bispectral_ot.datasets.load import as_datasets
+from bispectral_ot.datasets.load import array_kind, as_datasets
 from bispectral_ot.datasets.transforms import blank_sources, warn_of_copies
 from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError, warn
@@ -60,19 +59,20 @@ def match(
 ) -> Match:
     """Match two datasets by content, up to a symmetry; one that misses its tolerance warns and has ``converged=False``.
 
+    If the tolerance is missed, a :class:`~bispectral_ot.NotConvergedWarning` is given and ``converged`` is False.
+
     Parameters
     ----------
     source, target
         Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size; 1-D signals as
-        (n, 1, length); point clouds as (n, points, 3), or as lists of arrays (points_i, 3). Names and paths are loaded,
-        as by :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
+        (n, 1, length); point clouds as lists of arrays (points_i, 3), or (n, points, 3) with ``"so3-shapes"``. Names
+        and paths are loaded, as by :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
     symmetry
-        Transformations to ignore: ``"rotation"`` (the default for images), ``"rotation-reflection"``,
-        ``"rotation-translation"``, ``"rotation-reflection-translation"``, ``"similarity"`` and
-        ``"similarity-reflection"`` (rotation, translation and scale), ``"translation"``, ``"d4"`` (quarter turns and
-        mirror images), ``"quarter-turns"``, ``"mirrors"``, an :class:`~bispectral_ot.features.ImageGroup`, ``"so3"``
-        (signals on the sphere, latitude by longitude), ``"so3-shapes"`` (the default for clouds and volumes) or
-        ``"none"``.
+        Transformations to ignore: ``"rotation"`` (the default for images), ``"rotation-reflection"``; either with
+        ``"-translation"``; ``"similarity"`` or ``"similarity-reflection"`` (with translation and scale);
+        ``"translation"``, ``"d4"`` (quarter turns and reflections), ``"quarter-turns"``, ``"mirrors"``, an
+        :class:`~bispectral_ot.features.ImageGroup`, ``"so3"`` (signals on the sphere, latitude by longitude),
+        ``"so3-shapes"`` (the default for clouds and volumes) or ``"none"``.
     features
         A name in ``bispectral_ot.features.FEATURES`` (``"bispectrum"``, the default for rotation, ``"pixels"``, ...),
         names and encoders joined by ``+`` (``"bispectrum+module:name"``), an :class:`~bispectral_ot.features.Encoder`,
@@ -128,11 +128,9 @@ def match(
     with runtime.running(progress=progress, memory=working_memory, engine=as_engine(client)):
         choosing = partial(choose_features, features, symmetry=symmetry, metric=metric, intensity=intensity)
         frames = JudgedFrames(frame, choosing)
-        kind: Kind | None = "sphere" if symmetry == "so3" or features == "sphere-bispectrum" else None
+        kind = array_kind(symmetry, features)
         sides = as_datasets((source, target), ("source", "target"), frames=frames, kind=kind)
         spec = choosing(kind=sides[0].kind)
-        if spec.symmetry == "so3-shapes":
-            sides = [as_shapes(side) for side in sides]
         return _solve(sides, spec, options, (source_weights, target_weights), state, frames.settings)
 
 

@@ -84,6 +84,8 @@ class Shift(NamedTuple):
         if self.differs:
             words = f"sources differ from targets by more than the symmetry ({p_value})"
             return f"{words}; the expected accuracy is not reliable"
+        if self.p_value < 0.01:
+            return f"negligible: sources differ from targets significantly, but too little to matter ({p_value})"
         return f"none found: up to the symmetry, sources look like targets at the 1 % level ({p_value})"
 
 

@@ -182,9 +182,9 @@ def find_motions(symmetry: str | None, signals: Any, transformer: Any = None) ->
     if symmetry == "so3-shapes":
         shells = transformer if isinstance(transformer, ShellBispectrum) else ShellBispectrum().fit(signals)
         return SpatialMotions(shells.shell_coefficients, shells.lmax)
-    given = "no symmetry" if symmetry in (None, "none") else f"the symmetry {symmetry!r}"
-    fix = "match with symmetry='rotation', or name the symmetry of the poses: poses(symmetry='rotation')"
-    raise InputError(f"the features of this match have {given}, so poses are undefined; {fix}.")
+    given = "features without a symmetry" if symmetry in (None, "none") else f"the symmetry {symmetry!r}"
+    fix = "name another one, such as poses(symmetry='rotation') for images or 'translation' for signals"
+    raise InputError(f"poses are undefined for {given}; {fix}.")
 
 
 def estimate_poses(

@@ -169,7 +169,7 @@ class Run:
         options: dict[str, Any] = {"split": split, "root": root, "frame": predictor.placement, "seed": seed}
         if target.kind == "images":
             options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}
-        dataset = load(images, **options, kind="sphere" if target.kind == "sphere" else None)
+        dataset = load(images, **options, kind=None if target.kind in ("images", "vectors") else target.kind)
         return center(dataset) if self.config.get("center") else dataset
 
     def predict(

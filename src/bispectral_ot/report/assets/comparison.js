@@ -284,7 +284,7 @@ function verdict(sets) {
   const changed = pairs.filter((pair) => sets.differs(pair));
   const worst = (changed.length ? changed : pairs).reduce((best, pair) => ((pair.ratio ?? 0) > (best.ratio ?? 0) ? pair : best));
   const moved = sets.symmetry_tests.filter(({ verdict }) => verdict === "explained");
-  const words = pairs.length === 1 ? (sets.differs(worst) ? (moved.length ? `Changed: ${moved[0].changes[0]}` : "Changed") : worst.verdict === "undecided" ? "Undecided" : "No change found") : `${count(changed.length)} of ${count(pairs.length)}`;
+  const words = pairs.length === 1 ? (sets.differs(worst) ? (moved.length ? `Changed: ${moved[0].changes[0].replace("all of these", "several properties")}` : "Changed") : worst.verdict === "undecided" ? "Undecided" : "No change found") : `${count(changed.length)} of ${count(pairs.length)}`;
   const what = pairs.length === 1 ? worst.sentence : `pairs changed at the ${sets.level} level`;
   const grid = [make("div", { class: "answer" }, make("h3", {}, pairs.length === 1 ? `${names[0]} and ${names[1]}` : "Verdict"), make("p", { class: "number" }, make("strong", { class: !sets.tested || worst.verdict === "undecided" ? null : changed.length ? "bad" : "good" }, sets.tested ? words : "Not tested")), make("p", { class: "muted" }, sets.tested ? what : "--permutations 199 tests whether the sets differ"))];
   if (worst.ratio !== null) grid.push(answer("Distance", `${figure(worst.ratio, 3)} ×`, null, `the normal distance${pairs.length === 1 ? "" : `, ${names[worst.source]} and ${names[worst.target]}`}; two samples of one population have 1 on average`));

@@ -141,18 +141,20 @@ function classBars(panel) {
     const found = target?.[name];
     return { name, j, given: panel.columnTotals[j] / (panel.moved || 1), images: panel.columnTotals[j], found };
   });
-  const widest = Math.max(1e-9, ...items.map(({ given, found }) => Math.max(given, found?.high ?? 0, found?.target ?? 0)));
+  // one very wide interval must not hide all bars
+  const longest = Math.max(1e-9, ...items.map(({ given, found }) => Math.max(given, found?.target ?? 0)));
+  const widest = Math.min(4 * longest, Math.max(longest, ...items.map(({ found }) => found?.high ?? 0)));
   const body = make("tbody");
   const gallery = panel.labelled.source ? null : new Gallery(panel);
   const slots = panel.sources.index.map((_, slot) => slot);
   const place = (share) => `${(100 * share / widest).toFixed(2)}%`;
   const row = ({ name, j, given, images, found }) => {
-    const words = [`${percent(given)} (${count(images)})`, found ? `estimated ${percent(found.low)}–${percent(found.high)}` : null, found ? `target ${percent(found.target)}` : null].filter(Boolean).join(" · ");
+    const words = [`${percent(given)} (${count(images)})`, found ? `estimated ${percent(found.low)} to ${percent(found.high)}` : null, found ? `target ${percent(found.target)}` : null].filter(Boolean).join(" · ");
     const press = () => gallery.show(`Label ${name}`, slots.filter((slot) => panel.sources.given[slot] === j), images);
     const title = make("span", { class: "name" }, shortened(name, 22));
     return make("tr", {}, make("th", { scope: "row", title: name }, gallery ? make("button", { type: "button", class: "link", on: { click: press } }, title) : title),
       make("td", { class: "track" }, make("span", { class: "bar-box", "aria-hidden": "true" }, make("span", { class: "fill", style: { width: place(given) } }),
-        found ? make("span", { class: "whisker", style: { left: place(found.low), width: place(Math.max(0, found.high - found.low)) } }) : null,
+        found ? make("span", { class: "whisker", style: { left: place(found.low), width: place(Math.max(0, Math.min(found.high, widest) - found.low)) } }) : null,
         found ? make("span", { class: "tick", style: { left: place(found.target) } }) : null)),
       make("td", { class: "words" }, words));
   };
