@@ -123,12 +123,20 @@ class SourceClasses:
 
     @classmethod
     def of(
-        cls, model: ClassModel, see: FeatureMap, cost: Cost, rows: Sides, marginals: str, weights: Vector, blank: Index
+        cls,
+        model: ClassModel,
+        see: FeatureMap,
+        cost: Cost,
+        rows: Sides,
+        marginals: str,
+        weights: Vector,
+        blank: Index,
+        corrected: int,
     ) -> Self:
-        """Class probabilities of the sources of a cost; ``weights`` are of targets, ``blank`` some sources."""
+        """Class probabilities of the sources of a cost, some blank; the last ``corrected`` targets were sources."""
         likelihoods, distances = model.log_likelihoods(see, cost, rows)
         likelihoods[blank] = 0.0
-        estimate = estimate_proportions(model, likelihoods)
+        estimate = estimate_proportions(model, likelihoods, corrected)
         totals, held = np.bincount(model.codes, weights=weights).astype(np.float64), float(marginals == "balanced")
         if marginals == "estimated":
             totals, held = estimate.priors, _FIRMNESS_OF_SAME * (1 - estimate.trust)
@@ -197,11 +205,19 @@ class SourceClasses:
         warn(f"{problem}: the sets were made in different ways, or the target lacks classes of the source.")
 
 
-def estimate_proportions(model: ClassModel, log_likelihoods: Vector, *, seed: int = 0) -> ProportionEstimate:
-    """Class proportions of the sources; those of the target where there is no evidence against them."""
-    some = log_likelihoods[random_rows(len(log_likelihoods), _SOURCES, seed=seed)]
+def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: int) -> ProportionEstimate:
+    """Class proportions of the sources; those of the target where there is no evidence against them.
+
+    The last ``corrected`` targets were sources, which now lack them. Classes that these add are as frequent as in them.
+    """
+    some = log_likelihoods[random_rows(len(log_likelihoods), _SOURCES)]
     n, k, counts = len(some), len(model.labels), model.counts
-    known, own, n_free = counts > 0, counts / counts.sum(), int((counts > 0).sum()) - 1
+    taken = np.bincount(model.codes[len(model.codes) - corrected :], minlength=len(counts))
+    others = np.where(counts > taken, counts - taken, counts)
+    expected = (len(log_likelihoods) + corrected) * others / others.sum()
+    own = np.maximum(expected - taken, np.minimum(expected, _PRIOR_IMAGES))
+    own /= own.sum()
+    known, n_free = counts > 0, int((counts > 0).sum()) - 1
     likelihoods, best, even = _exponentials(some), likeliest_proportions(some), known / known.sum()
     counted = min(n, _MOST_EVIDENCE)
     # likelihoods are estimated from k targets, which inflates the variance of a gain over n sources
@@ -230,7 +246,7 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector, *, seed: in
     expected = proportions @ (confusion / confusion.sum(axis=1, keepdims=True))
     noise = np.sqrt(expected * (1 - expected) * (1 / n + 1 / k) * 2 / np.pi)
     misfit = float(np.abs(expected - nearest).sum() / 2 - noise.sum() / 2)
-    draws = _bootstrap(model, likelihoods, best, seed=seed)
+    draws = _bootstrap(model, likelihoods, best)
     return ProportionEstimate(counts, proportions, priors, firmness, trust, draws, misfit, nearest)
 
 
@@ -299,9 +315,9 @@ def probabilities(log_likelihoods: Vector, offsets: Vector) -> Vector:
     return softmax(log_likelihoods + offsets, axis=1)
 
 
-def _bootstrap(model: ClassModel, likelihoods: Any, start: Vector, *, seed: int) -> Vector:
+def _bootstrap(model: ClassModel, likelihoods: Any, start: Vector) -> Vector:
     """Likeliest proportions (draws, classes) with sources drawn anew, and biases refitted by one Newton step."""
-    (n, n_classes), k, generator = likelihoods.shape, len(model.labels), np.random.default_rng(seed)
+    (n, n_classes), k, generator = likelihoods.shape, len(model.labels), np.random.default_rng(0)
     draws, p = int(np.clip(1e8 / (n * n_classes), 30, 100)), probabilities(model.likelihoods, np.zeros(n_classes))
     drawn = generator.multinomial(k, np.full(k, 1 / k), size=draws) - 1.0
     curvature = np.diag(p.sum(axis=0)) - p.T @ p + np.eye(n_classes)
