@@ -68,7 +68,9 @@ def test_files_of_vectors_without_images(program, files, rows, sets, tmp_path):
         file["X"] = np.zeros((N, 40))
         file["obsm/X_pca"], file["obsm/X_umap"] = rows["b"], rows["b"][:, :2]
         file["obs/cell/codes"], file["obs/cell/categories"] = labels.astype(np.int8), names.astype("S")
-    sources = ("b.npz", "b.parquet", "lists.parquet", "b.h5:deep/layer:deep/kind", "b.h5ad:X_pca:cell")
+    with h5py.File(tmp_path / "x.h5ad", "w") as file:
+        file["X"], file["obs/label"] = rows["b"], names[labels].astype("S")
+    sources = ("b.npz", "b.parquet", "lists.parquet", "b.h5:deep/layer:deep/kind", "b.h5ad:X_pca:cell", "x.h5ad")
     found = []
     for number, name in enumerate(sources):
         words = ("match", files / "a.npy", f"{tmp_path}/{name}", "--features", "vectors", "--json")
@@ -76,7 +78,7 @@ def test_files_of_vectors_without_images(program, files, rows, sets, tmp_path):
         assert outcome.code == 0, outcome.stderr
         found.append(pd.read_csv(tmp_path / str(number) / "labels.csv").label.tolist())
     assert found == [names[np.load(sets / "a.npz")["labels"]].tolist()] * len(sources)
-    assert "name it as" in program(*words[:2], tmp_path / "b.h5ad", *words[3:], "--out", tmp_path / "new").stderr
+    assert "one of X, X_pca" in program(*words[:2], tmp_path / "b.h5ad", *words[3:], "--out", tmp_path / "new").stderr
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_files_of_vectors_without_images(program, files, rows, sets, tmp_path):
         ("{a},{short}", (), "short.npy has 11 rows for the 12 images of 'b'"),
         ("{a},{nan}", (), "have NaN or infinity"),
         ("{a}", (), "needs 2 files, one for each set"),
-        ("{a},{none}", (), "there is no file of vectors"),
+        ("{a},{none}", (), "there is no file"),
         ("{a},{b}", ("--rotate-source",), "--rotate-source is for flat images"),
         ("{a},{b}", ("--encoder", "m:f"), "--encoder reads images"),
         ("{a},{b}", ("--symmetry", "rotation"), "vectors have no pixels"),

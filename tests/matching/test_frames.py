@@ -36,6 +36,7 @@ def test_auto_leaves_filled_corners_of_images_turned_in_place_out(folders):
     found = bot.match(folders / "turned", folders / "target")
     assert found.settings["frame"] == ["picture", "canvas"]
     assert found.settings["frame_divergence"]["picture"] < 0.02
+    assert found.labels().file.tolist() == list(found.source.files)
 
 
 def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):

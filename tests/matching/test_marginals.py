@@ -163,7 +163,7 @@ def test_outliers_of_both_sides_are_found():
     assert (found.scores[unknown] < 0.05).mean() > 0.5
     assert (found.scores[~unknown] < 0.05).mean() < 0.15
     np.testing.assert_array_equal(np.sort(found.indices), np.flatnonzero(found.scores < 0.05))
-    assert found.to_frame().outlier.sum() == len(found.indices)
+    assert (found.to_frame().outlier_score < 0.05).sum() == found.to_frame().outlier.sum() == len(found.indices)
     match = bot.match(source.select(np.flatnonzero(source.labels < 5)), target)
     assert (target.labels[match.outliers(side="target").indices] >= 5).mean() > 0.8
     for level in (0, 1, -0.1, np.nan, "some"):

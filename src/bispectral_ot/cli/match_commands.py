@@ -235,13 +235,10 @@ class MatchTask:
         """Match both sets, or some of their images, and the content of results.json."""
         from bispectral_ot.matching import class_table, match
         from bispectral_ot.matching.evaluation import no_common_class
-        from bispectral_ot.report.corrections import with_corrections
         from bispectral_ot.report.run_folder import write_match
 
         start = time.perf_counter()
         (source, target), evidence = read_listed(some or self.listed(), self.reading, self.options)
-        if self.reading.corrections is not None and some is None:
-            source, target = with_corrections(source, target, self.reading.corrections)
         extra: dict[str, Any] = {"seconds": {"load": time.perf_counter() - start}}
         names = ("symmetry", "metric", "intensity", "pca", "normalize", "marginals", "metric_learning")
         resumed = runtime.current().engine is not None and self.options.solver == "sinkhorn"
@@ -251,6 +248,7 @@ class MatchTask:
             features=None if source.kind == "vectors" else self.options.extractor,
             frame="canvas",  # frames were chosen when the sets were read
             solver=self.solver,
+            corrections=None if some else self.reading.corrections,
             state=Path(f"{self.out}.solve.npz") if resumed else None,  # of a cluster, which may be lost
             **{name: getattr(self.options, name) for name in names},
         )

@@ -23,6 +23,7 @@ from bispectral_ot.features.fitted import fit_sample
 from bispectral_ot.features.frame_choice import JudgedFrames
 from bispectral_ot.features.registry import FeatureSpec
 from bispectral_ot.matching.class_model import fit_class_model, left_out_targets, moved_images
+from bispectral_ot.matching.corrections import with_corrections
 from bispectral_ot.matching.outliers import outlier_scores
 from bispectral_ot.matching.result import Match, Stages, label_names, read_plan
 from bispectral_ot.matching.source_classes import SourceClasses
@@ -51,6 +52,7 @@ def match(
     target_weights: ArrayLike | None = None,
     marginals: Marginals | None = None,
     metric_learning: Literal["auto", "none"] = "auto",
+    corrections: str | Path | None = None,
     working_memory: str | int | float | None = None,
     storage: Storage | None = None,
     client: Any = None,
@@ -97,6 +99,8 @@ def match(
         ``"auto"``: where the target has two classes of two images or more, distances are Mahalanobis distances by the
         shrunk within-class covariance of the targets; the shrinkage is chosen on left-out, randomly moved targets.
         ``"none"``: unchanged distances; with balanced marginals, labels are classes with most mass, as in the paper.
+    corrections
+        CSV file with labels of some sources, exported from a report: these become targets, and the others are matched.
     working_memory, storage
         Byte budget for features and cost (``"4GB"``), and storage of the cost; see :class:`~bispectral_ot.Cost`.
     client : ``distributed.Client`` of a Dask cluster, with ``working_memory`` for each worker.
@@ -130,8 +134,12 @@ def match(
         frames = JudgedFrames(frame, choosing)
         kind = array_kind(symmetry, features)
         sides = as_datasets((source, target), ("source", "target"), frames=frames, kind=kind)
+        m = len(sides[1])
+        if corrections is not None:
+            sides = list(with_corrections(sides[0], sides[1], corrections))
         spec = choosing(kind=sides[0].kind)
-        return _solve(sides, spec, options, (source_weights, target_weights), state, frames.settings)
+        corrected = len(sides[1]) - m
+        return _solve(sides, spec, options, (source_weights, target_weights), corrected, state, frames.settings)
 
 
 def _solve(
@@ -139,6 +147,7 @@ def _solve(
     spec: FeatureSpec,
     options: MatchOptions,
     weights: tuple[ArrayLike | None, ArrayLike | None],
+    corrected: int,
     state: str | Path | None,
     about_frames: dict[str, Any],
 ) -> Match:
@@ -214,7 +223,7 @@ def _solve(
     if model is not None:
         with stages.measured("classes"):
             blank = blank_sources(source, target)
-            classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1], blank)
+            classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1], blank, corrected)
             classes.warn(marginals, target)
     if marginals == "estimated" and (classes is None or classes.estimate.collapsed):
         marginals = "relaxed"

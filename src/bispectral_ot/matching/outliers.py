@@ -43,7 +43,7 @@ class Outliers(NamedTuple):
 
     def to_frame(self) -> DataFrame:
         """Table of all elements: outlier score, and whether it is below the level."""
-        return DataFrame({"score": self.scores, "outlier": np.isin(np.arange(len(self.scores)), self.indices)})
+        return DataFrame({"outlier_score": self.scores, "outlier": np.isin(np.arange(len(self.scores)), self.indices)})
 
     def _repr_html_(self) -> str:
         return frame_html(self)

@@ -177,7 +177,7 @@ class Match:
         return classes, mass / np.where(sums > 0, sums, 1.0)[:, None]
 
     def labels(self) -> DataFrame:
-        """Table of labels (``pandas.DataFrame``) with one row per source.
+        """Table of labels (``pandas.DataFrame``) with one row per source, and its file if the sources are files.
 
         ``nearest_label`` and ``nearest_distance`` belong to the target of lowest cost; ``outlier_score`` is NaN if
         marginals are balanced. Probabilities are calibrated on left-out targets after random motions of the symmetry.
@@ -195,6 +195,7 @@ class Match:
         rest[rows, best] = -1.0
         second = rest.argmax(axis=1) if len(classes) > 1 else best
         columns = {
+            **({"file": list(self.source.files)} if self.source is not None and self.source.files else {}),
             "label": classes[best],
             "probability": found[rows, best],
             "runner_up": classes[second],

@@ -123,12 +123,20 @@ class SourceClasses:
 
     @classmethod
     def of(
-        cls, model: ClassModel, see: FeatureMap, cost: Cost, rows: Sides, marginals: str, weights: Vector, blank: Index
+        cls,
+        model: ClassModel,
+        see: FeatureMap,
+        cost: Cost,
+        rows: Sides,
+        marginals: str,
+        weights: Vector,
+        blank: Index,
+        corrected: int,
     ) -> Self:
-        """Class probabilities of the sources of a cost; ``weights`` are of targets, ``blank`` some sources."""
+        """Class probabilities of the sources of a cost, some blank; the last ``corrected`` targets were sources."""
         likelihoods, distances = model.log_likelihoods(see, cost, rows)
         likelihoods[blank] = 0.0
-        estimate = estimate_proportions(model, likelihoods)
+        estimate = estimate_proportions(model, likelihoods, corrected)
         # class totals, and how firmly mean probabilities are held to them
         if marginals == "estimated" and estimate.collapsed:  # nothing is known of the proportions
             totals, held = np.full(len(model.counts), 1 / len(model.counts)), 0.0
@@ -205,14 +213,18 @@ class SourceClasses:
         warn(f"{problem}: the sets were made in different ways, or the target lacks classes of the source.")
 
 
-def estimate_proportions(model: ClassModel, log_likelihoods: Vector) -> ProportionEstimate:
-    """Class proportions of the sources; those of the target where there is no evidence against them."""
+def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: int) -> ProportionEstimate:
+    """Class proportions of the sources; those of the target where there is no evidence against them.
+
+    The last ``corrected`` targets were sources, which now lack them. Classes that these add are as frequent as in them.
+    """
     some = log_likelihoods[random_rows(len(log_likelihoods), _SOURCES)]
     n, k = len(some), len(model.labels)
     counts = model.counts
     known = counts > 0
     n_free = int(known.sum()) - 1
-    own, even = counts / counts.sum(), known / known.sum()
+    even = known / known.sum()
+    own = _own_proportions(model, len(log_likelihoods), corrected)
     likelihoods = _exponentials(some)
     best = likeliest_proportions(some)
     counted = min(n, _MOST_EVIDENCE)
@@ -244,6 +256,16 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector) -> Proporti
     misfit = float(np.abs(expected - nearest).sum() / 2 - noise.sum() / 2)
     draws = _bootstrap(model, likelihoods, best)
     return ProportionEstimate(counts, proportions, priors, firmness, trust, draws, misfit, nearest)
+
+
+def _own_proportions(model: ClassModel, n_sources: int, corrected: int) -> Vector:
+    """Class proportions of the sources, if they had those of the target before the corrected ones were taken out."""
+    counts = model.counts
+    taken = np.bincount(model.codes[len(model.codes) - corrected :], minlength=len(counts))
+    others = np.where(counts > taken, counts - taken, counts)
+    expected = (n_sources + corrected) * others / others.sum()
+    own: Vector = np.maximum(expected - taken, np.minimum(expected, _PRIOR_IMAGES))
+    return own / own.sum()
 
 
 def likeliest_proportions(log_likelihoods: Vector, *, prior: float = 0.0) -> Vector:

@@ -74,7 +74,8 @@ def label_table(match: Match) -> pd.DataFrame | None:
             del table["outlier_score"]
         if match.source_labels is not None:
             table["true_label"] = match.source_labels
-        return pd.concat([pd.DataFrame(_positions("source", match.source, n)), table], axis=1)
+        table.insert(0, "source", _positions("source", match.source, n)["source"])
+        return table
     if match.source_labels is None:
         return None
     names, weights = match.class_weights(to="target")

@@ -280,13 +280,14 @@ def read_vectors(word: str) -> Dataset:
     file, *asked = [word] if user_path(word).exists() else re.split(":+", word)
     path = user_path(file)
     if not path.is_file() or path.suffix.lower() not in _VECTOR_FILES:
-        raise DatasetError(f"there is no file of vectors {path}; expected one of {', '.join(_VECTOR_FILES)}.")
+        found = "there is no file" if not path.exists() else "vectors cannot be read from"
+        raise DatasetError(f"{found} {path}; expected one of {', '.join(_VECTOR_FILES)}.")
     with reading(path):
         arrays = _VECTOR_FILES[path.suffix.lower()](path)
         axes = {name: len(array.shape) for name, array in arrays.items()}
         tables = [name for name in axes if axes[name] == 2]
         known = sorted((_VECTOR_WORDS.index(name.lower()), name) for name in tables if name.lower() in _VECTOR_WORDS)
-        certain = [name for _, name in known] or (tables if len(tables) == 1 else [""])
+        certain = tables if len(tables) == 1 else [name for _, name in known if path.suffix != ".h5ad"] or [""]
         vectors = (*asked, *certain)[0]
         labels = asked[1] if len(asked) > 1 else next((name for name in LABEL_WORDS if axes.get(name) == 1), "")
         if vectors not in tables or (labels and labels not in arrays):
@@ -303,9 +304,11 @@ def _in_memory(array: Any, path: Path) -> Any:
 
 
 def _read_anndata(path: Path) -> Arrays:
-    """Arrays of ``obsm``, and the columns of ``obs``, of which those with categories are strings."""
-    arrays = hdf5_arrays(path)
-    found = {name.partition("/")[2]: each for name, each in arrays.items() if name.startswith(("obs/", "obsm/"))}
+    """``X``, arrays of ``obsm``, and the columns of ``obs``, of which those with categories are strings."""
+    arrays = {
+        name: each for name, each in hdf5_arrays(path).items() if name == "X" or name.startswith(("obs/", "obsm/"))
+    }
+    found = {name.partition("/")[2] or name: each for name, each in arrays.items()}
     for name in [name.removesuffix("/codes") for name in found if name.endswith("/codes")]:
         found[name] = _in_memory(found[f"{name}/categories"], path)[read_hdf5(found[f"{name}/codes"], path)]
     return found

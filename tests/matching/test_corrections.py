@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import bispectral_ot as bot
 from bispectral_ot.cli.main import app
 from bispectral_ot.errors import InputError
-from bispectral_ot.report.corrections import read_corrections, with_corrections
+from bispectral_ot.matching.corrections import read_corrections, with_corrections
 from report_runs import blobs
 
 THREE = ("a", "b", "c")
@@ -48,7 +48,8 @@ def test_what_is_wrong_is_said(source: bot.Dataset, tmp_path: Path, text: str | 
 def test_corrected_sources_are_labelled_targets(source: bot.Dataset, tmp_path: Path) -> None:
     path = tmp_path / "corrections.csv"
     path.write_text("source,label\n12,b\n17,new\n")
-    target = blobs(30, THREE, seed=1)
+    whole = blobs(30, THREE, seed=1)
+    target = bot.Dataset((200 * whole.images).astype(np.uint8), whole.labels, classes=THREE)  # the source has floats
     rest, more = with_corrections(source, target, path)
     assert (rest.positions.tolist(), len(more)) == ([10, 11, 13, 14, 15, 16, 18, 19], 32)
     assert more.classes == (*THREE, "new")
@@ -62,6 +63,14 @@ def test_corrected_sources_are_labelled_targets(source: bot.Dataset, tmp_path: P
         with_corrections(source, target, path)
     with pytest.raises(InputError, match="has no labels, so corrections have no use"):
         with_corrections(source, blobs(30, (), seed=1), path)
+
+
+def test_proportions_are_those_of_the_remaining_sources(tmp_path: Path) -> None:
+    source, target = bot.split_halves(bot.load("digits"), per_class=20, seed=0)
+    path, zeros = tmp_path / "corrections.csv", source.positions[source.labels == 0][:8]
+    path.write_text("source,label\n" + "".join(f"{zero},0\n" for zero in zeros))
+    proportions = bot.match(source, target, corrections=path).class_proportions()
+    assert proportions.source[0] == pytest.approx(12 / 192, abs=0.01)  # of the targets, 28 / 208 are zeros
 
 
 def test_the_program_uses_them(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Corrections: labels that a reader has given on the page of a match, as labelled targets of the next match."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,14 +56,13 @@ def with_corrections(source: Dataset, target: Dataset, path: str | Path) -> tupl
     files: list[str] = []
     if target.files or source.files:
         files = [*(target.files or [""] * len(target)), *(source.files[row] if source.files else "" for row in rows)]
-    more = Dataset(
-        np.concatenate([target.images, source.images[rows].astype(target.images.dtype, copy=False)]),
-        np.concatenate([target.labels, [classes.index(label) for label in found.values()]]),
-        name=target.name,
+    more = replace(
+        target,
+        images=np.concatenate([target.images, source.images[rows]]),
+        labels=np.concatenate([target.labels, [classes.index(label) for label in found.values()]]),
         classes=classes,
         files=tuple(files),
         positions=np.concatenate([target.positions, target.positions.max() + 1 + np.arange(len(rows))]),
-        kind=target.kind,
         vectors=None if target.vectors is None else np.concatenate([target.vectors, source.signals[rows]]),
     )
     return source.select(np.setdiff1d(np.arange(len(source)), rows)), more
