@@ -39,7 +39,17 @@ def test_model_selection_works_on_rows(halves):
 
 @pytest.mark.filterwarnings("ignore::bispectral_ot.DataWarning")
 def test_estimator_passes_the_checks_of_scikit_learn():
-    assert {each["status"] for each in check_estimator(bot.LabelTransfer(), on_skip=None)} <= {"passed", "skipped"}
+    """But for subsets, whose probabilities may differ by float32 rounding: BLAS sums in another order."""
+    rounding = {"check_methods_subset_invariance": "float32"}
+    found = check_estimator(bot.LabelTransfer(), on_skip=None, expected_failed_checks=rounding)
+    assert {each["status"] for each in found} <= {"passed", "skipped", "xfail"}
+
+
+def test_probabilities_do_not_depend_on_the_batch(halves):
+    source, target = halves
+    estimator = bot.LabelTransfer().fit(target.images, target.labels)
+    one_by_one = np.concatenate([estimator.predict_proba(source.images[i : i + 1]) for i in range(5)])
+    np.testing.assert_allclose(one_by_one, estimator.predict_proba(source.images)[:5], atol=1e-4)
 
 
 def test_labels_that_are_missing_or_too_few_are_refused(halves):

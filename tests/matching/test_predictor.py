@@ -106,7 +106,7 @@ def test_predictions_that_are_impossible_are_refused(sides, tmp_path):
     match = bot.match(*sides, features=StandardScaler())
     with pytest.raises(InputError, match=r"9 x 9.*8 x 8"):
         match.predict(np.zeros((2, 9, 9)))
-    with pytest.raises(InputError, match="8 x 8 with 3 channel"):
+    with pytest.raises(InputError, match=r"have 3 channel.* 1; compare them in grey"):
         match.predict(np.zeros((2, 8, 8, 3)))
     with pytest.raises(InputError, match="other packages cannot be saved"):
         match.predictor.save(tmp_path / "model.npz")
