@@ -71,8 +71,7 @@ def match(
         ``"rotation-translation"``, ``"rotation-reflection-translation"``, ``"similarity"`` and
         ``"similarity-reflection"`` (rotation, translation and scale), ``"translation"``, ``"d4"`` (quarter turns and
         mirror images), ``"quarter-turns"``, ``"mirrors"``, an :class:`~bispectral_ot.features.ImageGroup`, ``"so3"``
-        (signals on the sphere, latitude by longitude), ``"so3-shapes"`` (the default for clouds and volumes) or
-        ``"none"``.
+        (signals on the sphere, latitude by longitude), ``"so3-shapes"`` (the default for 3-D shapes) or ``"none"``.
     features
         A name in ``bispectral_ot.features.FEATURES`` (``"bispectrum"``, the default for rotation, ``"pixels"``, ...),
         names and encoders joined by ``+`` (``"bispectrum+module:name"``), an :class:`~bispectral_ot.features.Encoder`,
