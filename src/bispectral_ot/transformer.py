@@ -262,8 +262,7 @@ def write_scaled(
 ) -> int:
     """Write double-precision invariants at their own scale or with norm 1; return how many of them vanish.
 
-    ``values`` (n, columns), overwritten, are products of three coefficients, without their ``sizes`` (n,). Rows whose
-    norm is only rounding become zero.
+    ``values`` (n, columns), overwritten, are products of three coefficients without their ``sizes``; noise becomes 0.
     """
     norms = np.sqrt(np.square(values) @ weights.astype(np.float64))
     vanishing = norms <= VANISHING

@@ -14,7 +14,7 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import check_choice, check_integer, printable
 from bispectral_ot.comparing import change_tests as tests
 from bispectral_ot.comparing.change_tests import CHANGES, FEWEST
-from bispectral_ot.comparing.resampling import reduced, scaled
+from bispectral_ot.comparing.resampling import Rows, reduced, scaled
 from bispectral_ot.comparing.set_distances import AnySet
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_dataset, check_flat
@@ -23,7 +23,6 @@ from bispectral_ot.files import write_text
 from bispectral_ot.sampling import random_rows
 from bispectral_ot.store import read_record, write_record
 
-Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
 _CORE, _PICTURES = 4000, 500  # images of the reference that are embedded, and kept for the verdict of an alarm
 _DRAWS, _MOST_DRAWS = 100, 40_000  # simulated batches for each batch of the expected run length, and in all

@@ -68,9 +68,8 @@ _SENTENCES = {
 class Verdict:
     """Decision of a set of tests.
 
-    ``kind`` is ``"same"``, ``"explained"`` (by ``changes``), ``"changed"`` or ``"undecided"``; ``reason`` is
-    ``"classes"`` of which the proportions differ, a ``"distance"`` that alone is significant, ``"several"`` changes,
-    or a ``"conflict"`` of tests.
+    ``kind`` is ``"same"``, ``"explained"`` (by ``changes``), ``"changed"`` or ``"undecided"``; ``reason``: proportions
+    of ``"classes"`` differ, only the ``"distance"`` is significant, ``"several"`` changes, or tests in ``"conflict"``.
     """
 
     kind: str

@@ -9,11 +9,10 @@ from pandas import DataFrame
 
 from bispectral_ot import drawing
 from bispectral_ot.comparing.change_tests import SymmetryTests
-from bispectral_ot.comparing.divergence import SamplingBias
+from bispectral_ot.comparing.divergence import SamplingBias, Vector
 from bispectral_ot.drawing import Axes
 from bispectral_ot.errors import InputError
 
-Vector = NDArray[np.float64]
 COLUMNS = ("source", "target", "distance", "error", "reference", "ratio", "p_value", "low", "high")
 
 

@@ -42,9 +42,8 @@ def solve_potentials(cost: Cost, reg: float, *, tol: float = 1e-6, within: bool 
     """Potentials of two sets, or (``within``) of a set and itself; ``reg`` is relative to the scale of the cost.
 
     With ``P_ij = p_i q_j exp((f_i + g_j - C_ij) / epsilon)``, any potentials give a lower bound of OT,
-    ``D(f, g) = <p, f> + <q, g> - epsilon log(sum P)``. It is concave and its gradient is the error of the marginals, so
-    that ``OT - D`` is at most half the marginal error times the ranges of the potentials and of those at the optimum,
-    which no range of the cost exceeds.
+    ``D(f, g) = <p, f> + <q, g> - epsilon log(sum P)``. It is concave and its gradient is the error of the marginals: at
+    most half of that error, times the ranges of these potentials and of the best (at most that of the cost), is lost.
     """
     coupling = Sinkhorn(reg=reg, tol=tol).solve(cost, symmetric=within)
     n, m = coupling.shape

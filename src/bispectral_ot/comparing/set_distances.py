@@ -256,8 +256,7 @@ class PairwiseSolver:
         n, m = (len(at) for _, at in chosen)
         p_value = low = high = None
         if self.options.permutations:
-            # without labels, which would reveal the set of an image; the scale is that of the pool: both sets enter
-            # every part of the test alike
+            # without labels, which would reveal the set of an image; with the scale of the pool: both sets count alike
             costs = self.unlabelled.among(chosen)
             pool = BatchedSinkhorn(costs, epsilon=self.options.reg * divergence.cost_scale(costs))
             random = self._random("test", i, j)

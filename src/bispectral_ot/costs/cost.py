@@ -213,9 +213,11 @@ class Cost:
         self.storage: str = distance.stored_as or plan(storage=storage).storage
         needs: dict[Any, int] = storage_bytes(self.shape, feature_bytes=size, block_rows=rows)
         self._spare_bytes = (runtime.current().memory or self.engine.budget()) - needs.get(self.storage, 2**63)
-        (n, m), most = self.shape, rows if self.storage == "recompute" else _MOST_ROWS
+        n, m = self.shape
+        most = rows if self.storage == "recompute" else _MOST_ROWS
         blocks = row_blocks(n, block_rows=min(n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS), most))
-        shared, row_bytes = (distance, self.storage, dict[int, Any]()), m * BYTES_PER_ENTRY[self.storage]
+        shared = distance, self.storage, dict[int, Any]()
+        row_bytes = m * BYTES_PER_ENTRY[self.storage]
         self._blocks = self.engine.place(_keep, blocks, shared=shared, row_bytes=row_bytes, stage="cost")
         largest, step = np.max(list(self.engine.map(lambda block: block.content[1:], self._blocks)), axis=0)
         self.maximum = float(largest)

@@ -76,8 +76,7 @@ class CombinedBispectrum(_SideBySide):
     symmetry : {"rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation", \
 "similarity", "similarity-reflection"}
         Motions to ignore. With translations, content on a background is centred first, and ``fit`` also shifts images,
-        by up to an eighth of their width. With similarity, content is also brought to one size, and ``fit`` also scales
-        images, by 0.6 to 1.4.
+        by up to an eighth of their width; with similarity, it is also brought to one size, and scaled by 0.6 to 1.4.
     intensity : {"ignore", "keep", "affine"}
         Whether brightness and contrast count in the local part. With ``"affine"`` neither they nor the balance of the
         colours count: the colours of each image are brought to mean 0 and the identity as covariance.

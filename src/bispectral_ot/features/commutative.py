@@ -88,8 +88,7 @@ class RingBispectrum(OrbitBispectrum):
 
     Notes
     -----
-    ``index_map_`` has the fields channel, ring, i, j, part (0 real, 1 imaginary); columns run over channels,
-    rings, parts and index pairs.
+    ``index_map_`` has the fields channel, ring, i, j, part (0 real, 1 imaginary), by channel, ring, part and pair.
 
     Examples
     --------
@@ -153,9 +152,8 @@ class TranslationBispectrum(OrbitBispectrum):
 
     Notes
     -----
-    A shift is cyclic: what leaves on one side comes back on the other, so content that moves needs a border of plain
-    background. ``index_map_`` has the fields channel, row_1, column_1, row_2, column_2 (the signed frequencies k1 and
-    k2) and part (0 real, 1 imaginary).
+    A shift is cyclic: what leaves on one side comes back on the other, so content that moves needs a plain border.
+    ``index_map_`` has the fields channel, row_1, column_1, row_2, column_2 (signed k1, k2), part (0 real, 1 imaginary).
 
     Examples
     --------

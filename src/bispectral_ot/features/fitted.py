@@ -260,7 +260,10 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
 
     def _extract(self, datasets: Sequence[Dataset], counted: int, *, mapped: bool) -> list[Rows]:
         """Features of every set, on the principal components where there are any."""
-        see, total, features, done, vanishing = self.feature_map, sum(map(len, datasets)), list[Rows](), 0, 0
+        see = self.feature_map
+        features: list[Rows] = []
+        total = sum(map(len, datasets))
+        done = vanishing = 0
         columns = see.transformer.n_features_out_ if see.projection is None else see.projection.shape[1]
         for dataset in datasets:
             shape = (len(dataset), columns)
@@ -272,7 +275,8 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
             found = self.engine.map(_features, blocks, rows=(dataset.signals,), shared=(see,))
             for block, (rows, count) in zip(blocks, found, strict=True):
                 out[block.start : block.stop] = rows
-                done, vanishing = done + len(rows), vanishing + count * (done < counted)
+                vanishing += count * (done < counted)  # of the first sets only
+                done += len(rows)
                 runtime.progress("features", done, total)
             features.append(out)
         warn_of_vanishing(see.transformer, vanishing, counted)

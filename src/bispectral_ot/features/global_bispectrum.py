@@ -48,8 +48,8 @@ class GlobalBispectrum(SteerableTransformer):
     With ``F[r, k]`` the Fourier coefficient of ring r at angular frequency k, and G the means over bands of rings:
 
     - pairs ``F[r, k] conj(F[s, k])`` of the intensity and of the edges, raised to the power ``power``;
-    - triples ``G[a, i] G[b, j] conj(G[c, i + j])`` for all i, j > 0 with ``i + j <= max_frequency``, and i = j = 0,
-      raised to the power ``2 power / 3``.
+    - triples ``G[a, i] G[b, j] conj(G[c, i + j])`` with i, j > 0, ``i + j <= max_frequency`` or i = j = 0, likewise to
+      ``2 power / 3``.
 
     Parameters
     ----------

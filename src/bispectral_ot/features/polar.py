@@ -33,8 +33,7 @@ class PolarSampler(NamedTuple):
 
     - ``"bilinear"`` interpolates about the exact centre, row ``(height - 1) / 2`` and column ``(width - 1) / 2``: a
       quarter turn of the image shifts the samples exactly if 4 divides K.
-    - ``"nearest"`` takes the pixel at column ``floor(width / 2 + r cos t)`` and row ``floor(height / 2 + r sin t)``,
-      as the paper's program does.
+    - ``"nearest"``, as in the paper: the pixel at ``floor(width / 2 + r cos t)``, ``floor(height / 2 + r sin t)``.
 
     A sample is the sum of four ``pixels`` (4, n_rings * n_angles) times ``weights``, which include that of the ring.
     """
@@ -79,8 +78,8 @@ class SteerableTransformer(BatchTransformer):
     channels and pooled over a small neighbourhood, the strength of edges ``m^(1/2)`` and its products with ``cos`` and
     ``sin`` of ``2 (p - t)`` and ``4 (p - t)``: the angle between edges and the ray at angle t. They are Fourier
     transformed along t. A rotation of the image by an angle multiplies the coefficients of frequency k by
-    ``e^{-i k angle}``, and a mirror image has the conjugate coefficients. Rings lie at the middle of equal steps, with
-    the weight ``sqrt(r)`` for their area.
+    ``e^{-i k angle}``, and a mirror image has the conjugate ones. Rings are in the middle of equal steps, weighted by
+    ``sqrt(r)`` for their area.
 
     Large images are averaged over square cells of whole pixels first. Everything outside the image is background: in
     each channel the median of the largest circle inside the image, which is subtracted first.

@@ -30,8 +30,7 @@ class ShellBispectrum(BatchTransformer):
     masses w(p) that sum to 1: no grid is involved, so the invariance is exact. The columns are
     ``sum_m a[s, l, m] a[t, l, m]`` of both forms for all pairs of shells (the unchanged shape has weight 1/2), and the
     bispectrum of the rounded form, summed over an inner and an outer band of shells, up to degree 6, which also
-    distinguishes mirror images. The norm of each ``a[s, l, :]`` is raised to the power 1/2 in products of two, and 1/3
-    in products of three.
+    distinguishes mirror images. The norm of each ``a[s, l, :]`` is raised to the power 1/2 in pairs, 1/3 in triples.
 
     ``fit`` and ``transform`` take clouds as an array (n, n_points, 3), padded with rows of NaN; a list of clouds
     (n_points_i, 3); a list of meshes (vertices, faces), from which ``n_samples`` points are drawn evenly by area; or

@@ -40,7 +40,7 @@ _CHOOSING = 4096  # maximum number of targets they are compared with to choose t
 _REFERENCES = 32768  # the same for calibration
 _RIDGES = (0.01, 0.1, 1.0)  # candidate ridge parameters
 CENTRES = 8192  # maximum number of targets in the regression
-_TINY = 1e-30  # smallest kernel density relative to that of the nearest class
+TINY = 1e-30  # smallest kernel density relative to that of the nearest class
 _BIAS_VARIANCE = 0.5  # prior variance of biases and slope
 _LEAST_RATIO = 9.55  # of likelihoods with and without wrong labels: half of a chi-square variable exceeds it by 0.001
 
@@ -396,7 +396,7 @@ def label_errors(log_likelihoods: Vector, labels: Index) -> tuple[float, Vector]
     from scipy.special import expit, log_expit, log_softmax
 
     k, n_classes = log_likelihoods.shape
-    prior = np.log(np.maximum(np.bincount(labels, minlength=n_classes) / k, _TINY))
+    prior = np.log(np.maximum(np.bincount(labels, minlength=n_classes) / k, TINY))
 
     def terms(x: Vector) -> tuple[Vector, Vector]:
         given = log_softmax(np.exp(x[0]) * log_likelihoods + prior, axis=1)[np.arange(k), labels]
@@ -458,8 +458,7 @@ def calibrated(calibration: Vector, scores: Vector, counts: Vector) -> Vector:
 def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bool = True) -> tuple[Vector, float]:
     """Multinomial logistic regression on scores (k, classes, s) with shared weights >= 0; also its mean loss.
 
-    Class proportions of ``labels`` enter as offsets, so log-likelihoods do not depend on them. Without ``biases``, a
-    sample of the elements is used.
+    Class proportions of ``labels`` enter as offsets, so log-likelihoods do not depend on them.
     """
     from scipy.optimize import minimize
 
@@ -501,7 +500,7 @@ def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bo
 def _scores(sums: Rows, counts: Vector) -> Vector:
     """Logarithms of class means from kernel sums (n, classes, 3), the largest of each row 0."""
     highest = sums.max(axis=1, keepdims=True)
-    relative = np.maximum(sums / np.where(highest > 0, highest, 1), np.float32(_TINY))
+    relative = np.maximum(sums / np.where(highest > 0, highest, 1), np.float32(TINY))
     return _relative(np.log(relative, dtype=np.float64) - _log(counts)[:, None])
 
 

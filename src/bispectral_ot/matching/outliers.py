@@ -9,7 +9,6 @@ makes distances larger: the score is the larger of the two ranks.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pandas import DataFrame
 
 from bispectral_ot import runtime
@@ -19,12 +18,9 @@ from bispectral_ot.drawing import frame_html
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import warn
 from bispectral_ot.features import FeatureMap
+from bispectral_ot.matching.class_model import Index, Rows, Vector
 from bispectral_ot.sampling import random_rows
 from bispectral_ot.transport import Sinkhorn
-
-Vector = NDArray[np.float64]
-Rows = NDArray[np.float32]
-Index = NDArray[np.int64]
 
 _MOST_COPIES = 0.2  # of the targets; without copies 0.012 at most, and 0.11 for digits of 8 x 8 pixels
 
@@ -35,7 +31,7 @@ class Outliers(NamedTuple):
     It is the fraction of the other set's elements that are at least as far from the rest of their set as this is.
     """
 
-    indices: NDArray[np.int64]  # (k,) elements whose score is below the given level, the most distant first
+    indices: Index  # (k,) elements whose score is below the given level, the most distant first
     scores: Vector  # (n,)
 
     def __repr__(self) -> str:
@@ -52,7 +48,7 @@ class Outliers(NamedTuple):
 class OutlierReference(NamedTuple):
     """Rows ``sample`` of a set, their potential, and their sorted soft distances to each other."""
 
-    sample: NDArray[np.int64]
+    sample: Index
     potential: Vector
     own: Vector
     epsilon: float

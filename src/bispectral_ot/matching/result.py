@@ -20,8 +20,9 @@ from bispectral_ot.datasets.dataset import as_dataset, is_chunked
 from bispectral_ot.drawing import Axes
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
+from bispectral_ot.matching.class_model import Rows
 from bispectral_ot.matching.evaluation import PlotKind, given_or_own, match_html, plot_match
-from bispectral_ot.matching.outliers import Outliers, OutlierScores, Rows, outlier_scores
+from bispectral_ot.matching.outliers import Outliers, OutlierScores, outlier_scores
 from bispectral_ot.matching.predictor import VOTERS, Prediction, Predictor, TopMatches
 from bispectral_ot.matching.source_classes import ClassProportions, ExpectedAccuracy, Shift, SourceClasses
 from bispectral_ot.memory import peak_memory
@@ -142,9 +143,8 @@ class Match:
     ) -> NDArray[Any]:
         """Sources rotated to the poses of their targets; images with an ambiguous pose are returned unchanged.
 
-        ``images`` (at any resolution) and ``poses`` default to those of the match. ``fill`` is the value of the
-        corners, by default the median of each image's border; ``expand`` enlarges the canvas; ``guess`` also rotates
-        images with an ambiguous pose.
+        ``images`` (at any resolution) and ``poses`` default to those of the match. ``fill`` is the value of corners, by
+        default the median of each border; ``expand`` enlarges the canvas; ``guess`` also rotates ambiguous images.
         """
         poses = self.poses() if poses is None else poses
         if images is None and self.source is None:

@@ -20,17 +20,15 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.errors import warn
 from bispectral_ot.features import FeatureMap
-from bispectral_ot.matching.class_model import ClassModel, Index, Rows, Vector
+from bispectral_ot.matching.class_model import TINY, ClassModel, Index, Rows, Vector
 from bispectral_ot.sampling import random_rows
 
 Sides = tuple[Rows, Rows]
-_TINY = 1e-30
 
 _SOURCES = 8192  # maximum number of sources for the estimate of proportions
 _PRIOR_IMAGES = 0.5  # pseudo-counts per class (Jeffreys' prior)
 # Evidence against equal proportions, in standard deviations from its expectation: none up to the first number, full
-# from the second on. At most this many images count: with more, small differences in how the sets were made would be
-# taken for different proportions.
+# from the second on. With more images than the third, sets made in slightly different ways would seem to differ.
 _SAME, _DIFFERENT, _MOST_EVIDENCE = 1.0, 3.0, 2000
 # Penalty on class totals if equal proportions are not rejected (1: they are certain).
 _FIRMNESS_OF_SAME = 0.9
@@ -234,8 +232,8 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: 
     # kept: how they differ from even ones takes more sources to see than count
     powers = np.linspace(0, 1, 11) if np.abs(own - even).sum() > 0.2 else np.ones(1)
     mixed = likelihoods @ np.stack([_blend(own, even, power) for power in powers]).T
-    same = _blend(own, even, float(powers @ softmax(per_source * np.log(np.maximum(mixed, _TINY)).sum(axis=0))))
-    gain = np.log(likelihoods @ best).sum() - np.log(np.maximum(likelihoods @ same, _TINY)).sum()
+    same = _blend(own, even, float(powers @ softmax(per_source * np.log(np.maximum(mixed, TINY)).sum(axis=0))))
+    gain = np.log(likelihoods @ best).sum() - np.log(np.maximum(likelihoods @ same, TINY)).sum()
     evidence = 2 * gain / max(n_free, 1) * per_source
     # of equal proportions the evidence is a chi-square variable over its degrees of freedom
     deviations = (evidence - 1) / np.sqrt(2 / max(n_free, 1))
@@ -247,7 +245,7 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: 
     priors = _blend(_blend(smoothed, even, counts / (counts + 20)), same, trust)
     firmness = certainty * (_FIRMNESS_OF_SAME + (1 - _FIRMNESS_OF_SAME) * trust)
     # difference, beyond chance, between labels of the sources and those that labels of left-out targets predict
-    prior = np.log(np.maximum(own, _TINY))
+    prior = np.log(np.maximum(own, TINY))
     nearest = np.bincount((some + prior).argmax(axis=1), minlength=len(own)) / n
     confusion = np.eye(len(own))  # a pseudo-image that is recognized: classes without left-out targets have no other
     np.add.at(confusion, (model.labels, (model.likelihoods + prior).argmax(axis=1)), 1.0)
@@ -284,7 +282,7 @@ def _maximise(
     found = start
     for step in range(_EM_STEPS if found.shape[1] == 1 else _DRAW_STEPS):
         scaled = factors * found
-        inverse = 1 / np.maximum(likelihoods @ scaled, _TINY)
+        inverse = 1 / np.maximum(likelihoods @ scaled, TINY)
         new = scaled * (likelihoods.T @ (inverse if weights is None else weights * inverse)) + prior * (start > 0)
         new /= new.sum(axis=0)
         moved = float(np.abs(new - found).sum(axis=0).max())
@@ -298,15 +296,15 @@ def _maximise(
 
 def class_offsets(log_likelihoods: Vector, proportions: Vector, *, held: float = 0.0) -> Vector:
     """Logarithms of the priors (classes,); ``held`` (0 to 1) is how far mean probabilities are held to proportions."""
-    prior = np.log(np.maximum(proportions, _TINY))
+    prior = np.log(np.maximum(proportions, TINY))
     if held == 0 or len(proportions) < 2:
         return prior
     some = _exponentials(log_likelihoods[random_rows(len(log_likelihoods), _SOURCES)])
     shifts = np.zeros(len(prior))
     for _ in range(200):
         odds = np.exp(prior + shifts)
-        mean = odds * (some.T @ (1 / np.maximum(some @ odds, _TINY))) / some.shape[0]
-        step = np.where(proportions > 0, prior - np.log(np.maximum(mean, _TINY)), 0.0)
+        mean = odds * (some.T @ (1 / np.maximum(some @ odds, TINY))) / some.shape[0]
+        step = np.where(proportions > 0, prior - np.log(np.maximum(mean, TINY)), 0.0)
         # bounded: no shift of the log-odds would hold the total of a class that no source is near
         before, shifts = shifts, np.clip(shifts + step, -16.0, 16.0)
         if np.abs(shifts - before).max() < 1e-3:
@@ -329,7 +327,7 @@ def _sharpening(model: ClassModel, held: float) -> float:
 
     def loss(logarithm: float) -> float:
         found = probabilities(np.exp(logarithm) * model.likelihoods, np.exp(logarithm) * offsets)
-        return -float(np.log(np.maximum(found[np.arange(len(labels)), labels], _TINY)).mean())
+        return -float(np.log(np.maximum(found[np.arange(len(labels)), labels], TINY)).mean())
 
     best = minimize_scalar(loss, bounds=(-1, 1), method="bounded", options={"xatol": 0.05}).x
     factor = np.exp(best) * (1 + held * np.mean(1 / np.maximum(model.counts[labels] - 1, 1)))
@@ -365,7 +363,7 @@ def _exponentials(log_likelihoods: Vector) -> Any:
 
 def _blend(first: Vector, others: Vector, trust: float | Vector) -> Vector:
     """``first^trust * others^(1 - trust)``, summing to one."""
-    logs = trust * np.log(np.maximum(first, _TINY)) + (1 - trust) * np.log(np.maximum(others, _TINY))
+    logs = trust * np.log(np.maximum(first, TINY)) + (1 - trust) * np.log(np.maximum(others, TINY))
     blended: Vector = np.where(others > 0, np.exp(logs), 0.0)
     blended /= blended.sum()
     return blended

@@ -199,21 +199,27 @@ def estimate_poses(
     fraction of its mass; -1 is no target, and with fewer than two there is no calibration. ``practice`` are those of
     other sources, from which the calibration is learned instead. ``k`` targets vote (all by default).
     """
-    (source, target), (indices, shares), known = images, top, practice or top
+    source, target = images
+    indices, shares = top
+    known = practice or top
     voters = np.unique(np.concatenate([indices.ravel(), known[0].ravel()]))
     voters = voters[voters >= 0] if (voters >= 0).any() else np.zeros(1, dtype=np.int64)
     local, practised = (np.where(at >= 0, np.searchsorted(voters, at), -1) for at in (indices, known[0]))
     rows = motions.coefficients(target[voters])
-    chosen, calibration, scale = practice_rows(known[0]), Calibration(None), motions.scales[0]
+    calibration, scale = Calibration(None), motions.scales[0]
+    chosen = practice_rows(known[0])
     if len(chosen):
         moved, truth = motions.practice(target[known[0][chosen, 0]], seed=seed)
-        coefficients, at, trials = motions.coefficients(moved), (practised[chosen, 1:], known[1][chosen, 1:]), []
+        coefficients = motions.coefficients(moved)
+        at = practised[chosen, 1:], known[1][chosen, 1:]  # the best target takes the place of the source
+        trials = []
         for each in motions.scales:
             voted = _vote_in_blocks(motions, coefficients * each, rows * each, *at)
             trials.append((voted, motions.separation(voted.motions, truth)))
         best = int(np.argmax([np.mean(errors <= TOLERANCE) for _, errors in trials]))
         calibration, scale = Calibration.fit(*trials[best]), motions.scales[best]
-    rows, parts = rows * scale, []
+    rows = rows * scale
+    parts = []
     for start in range(0, len(source), _BATCH):
         batch = slice(start, start + _BATCH)
         coefficients = motions.coefficients(source[batch]) * scale
@@ -252,8 +258,7 @@ def vote(_block: Block | None, source: Rows, indices: Indices, shares: Floats, t
     """Vote of the targets of each source on its pose.
 
     Every target j proposes the motion g that maximizes its fit ``c_j(g)``. The winner maximizes ``sum w_j c_j(g)`` with
-    ``w_j = share_j^(1/2) (1 - max c_j)^-3`` (docs/poses.md): transport selects similar targets, the fit measures
-    how similar they are.
+    ``w_j = share_j^(1/2) (1 - max c_j)^-3`` (docs/poses.md): transport selects similar targets, fits say how similar.
     """
     products = motions.products(source, target, indices)
     by_target = motions.locate(products, motions.fits(products).argmax(axis=-1))

@@ -22,8 +22,7 @@ class BispectralLoss(nn.Module):
     symmetry : Transformations to ignore, as in :func:`~bispectral_ot.match`.
     features : str or transformer, optional
         Features with a PyTorch module (see :func:`to_torch`). The default for rotations is
-        ``GlobalBispectrum(n_rings=6, power=0.75)``: wider rings and less compression than for matching leave out what
-        every interpolation changes.
+        ``GlobalBispectrum(n_rings=6, power=0.75)``: wider rings and less compression hide what interpolation changes.
     reg, unbalanced, tol, max_iter
         See :func:`sinkhorn_divergence`; the first two are relative to the mean cost between reference images.
 

@@ -61,7 +61,8 @@ class Iteration:
         self._state = path, problem
         try:
             found = read_record(path)
-            same, reg, iteration = found["problem"] == problem, float(found["reg"]), int(found["iteration"])
+            same = found["problem"] == problem
+            reg, iteration = float(found["reg"]), int(found["iteration"])
             f, g = (np.asarray(found[name], dtype=np.float64) for name in ("f", "g"))
         except FileNotFoundError:
             return None
@@ -75,18 +76,22 @@ class Iteration:
 
     def run(self, reg: float, tol: float, dtype: type, *, passes: float = np.inf) -> None:
         """Sinkhorn iteration with Anderson acceleration until the column error is at most ``tol``."""
-        self.reg, cost, asked = reg, self.cost, self.constraints
-        epsilon, limit = reg * cost.scale, len(self.history) + passes
+        cost, asked = self.cost, self.constraints
+        self.reg = reg
+        self.error = np.inf
+        epsilon = reg * cost.scale
         unit = LOG2_E / epsilon
-        damping, has_mass = 1 / (1 + epsilon / asked.source.lam), asked.target.has_mass
-        anderson, over = Anderson(), cost
+        limit = len(self.history) + passes
+        damping = 1 / (1 + epsilon / asked.source.lam)
+        without_mass = (1 - asked.target.mask) * NO_MASS
+        anderson = Anderson()
+        over = cost  # or its active entries
         gathers = 3 if np.prod(cost.shape) > _LARGE and hasattr(cost, "active") else 0
         f, state = finite(self.f * unit), self.g * unit
-        without_mass = (1 - asked.target.mask) * NO_MASS
-        self.error, best = np.inf, (f, state)
+        best = f, state
         while True:
             # large penalties make large constants, in which float32 would lose the rest; f takes them up
-            level = 0.0 if asked.balanced or dtype is np.float64 else float(np.median(state[has_mass]))
+            level = 0.0 if asked.balanced or dtype is np.float64 else float(np.median(state[asked.target.has_mass]))
             g = state - level + without_mass
             f, column_sums = over.sweep(f + damping * level, g, self.p, unit=unit, damping=damping, dtype=dtype)
             f, column_sums = f - damping * level, column_sums * 2.0 ** ((1 - damping) * level)
@@ -254,7 +259,8 @@ def newton(
     log_p = np.log2(np.where(p > 0, p, 1.0))
 
     def at(g: Vector) -> _Point:
-        heights, highest, sums = g[active.indices] - active.data, np.zeros(len(p)), np.ones(len(p))
+        heights = g[active.indices] - active.data
+        highest, sums = np.zeros(len(p)), np.ones(len(p))
         highest[filled] = np.maximum.reduceat(heights, firsts)
         masses = np.exp2(heights - highest[rows])
         sums[filled] = np.add.reduceat(masses, firsts)
