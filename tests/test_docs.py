@@ -62,6 +62,7 @@ def test_links_and_pictures_of_a_page_are_there(page: Path):
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) + re.findall(r'<img src="([^"]+)"', text)
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+    assert not re.search("^%", text, re.MULTILINE)  # the site takes such a line for a comment
 
 
 def test_figures_of_the_decision_guide_stand_on_the_pages_that_it_links_to():

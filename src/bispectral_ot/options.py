@@ -198,7 +198,7 @@ class UprightOptions(Options):
     )
     features: checks.FeatureName | Any = option(None, "Feature extractor.", shown="bispectrum of the symmetry")
     pose_neighbours: int = option(10, "Number of targets that vote on the pose of a source.", bounds=_COUNT)
-    fill: float | None = option(None, "Grey value of new corners.", OUTPUT, shown="median of the border")
+    fill: float | None = option(None, "Grey value of new corners in a file.", OUTPUT, shown="median of the border")
     expand: bool = option(False, "Enlarge the canvas so that no corner is cut off.", OUTPUT)
     include_ambiguous: bool = option(False, "Also rotate images whose pose is ambiguous.", OUTPUT)
 

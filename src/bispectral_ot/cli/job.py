@@ -116,7 +116,7 @@ def check_features(options: opt.FeatureOptions, reading: opt.ImageOptions, *, po
             load_encoder(part)  # before the datasets are read
     if poses and choice.symmetry in (None, "none"):
         problem = f"the features {choice.name} are not rotation invariant, so poses are undefined"
-        raise InputError(f"{problem}; leave --poses out, or use --symmetry rotation.")
+        raise InputError(f"{problem}; use features with a symmetry, such as --symmetry rotation.")
     asked = _for_flat_images(reading)
     if asked and (kind or array_kind(options.symmetry, options.features)):
         raise InputError(f"{asked} is for flat images, not for spheres, 3-D shapes or vectors; leave it out.")

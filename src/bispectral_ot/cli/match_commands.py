@@ -426,7 +426,7 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         precision = "" if width is None else f" (90 % interval: +- {width:.1f} {poses['unit']}, median)"
         facts["poses"] = f"{poses['certain']:,} certain{precision}, {poses['ambiguous']:,} ambiguous"
     if placed := found.get("upright"):
-        facts["upright"] = ", ".join(f"{count:,} in {name}" for name, count in placed.items())
+        facts["upright"] = "{:,} images rotated, {:,} left unchanged".format(*placed.values())
         if not poses or not poses["certain"]:
             facts["upright"] += ": no pose is certain; are the targets upright, and not symmetric themselves?"
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05)
