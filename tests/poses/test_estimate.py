@@ -79,12 +79,12 @@ def test_the_winner_maximizes_the_weighted_fit_over_all_angles(turned_digits):
 
 def test_blank_images_and_sources_without_mass_have_no_pose():
     source, target = bot.split_halves(bot.load("digits"), per_class=10)
-    images = source.images.copy()
-    images[3] = 0
+    images, others = source.images.copy(), target.images.copy()
+    images[3] = others[:2] = 0
     weights = np.ones(len(images)) / (len(images) - 1)
     weights[5] = 0
     with warnings.catch_warnings(action="ignore", category=bot.DataWarning):
-        poses = bot.match(images, target, source_weights=weights).poses()
+        poses = bot.match(images, others, source_weights=weights).poses()
     assert np.flatnonzero(~poses.found).tolist() == [3, 5]
     assert np.isnan(poses.angles[[3, 5]]).all()
     assert poses.ambiguous[[3, 5]].all()

@@ -41,7 +41,7 @@ _REFERENCES = 32768  # the same for calibration
 _RIDGES = (0.01, 0.1, 1.0)  # candidate ridge parameters
 CENTRES = 8192  # maximum number of targets in the regression
 TINY = 1e-30  # smallest kernel density relative to that of the nearest class
-_BIAS_VARIANCE = 0.5  # prior variance of biases and slope
+BIAS_VARIANCE = 0.5  # prior variance of biases and slope
 _LEAST_RATIO = 9.55  # of likelihoods with and without wrong labels: half of a chi-square variable exceeds it by 0.001
 
 
@@ -483,13 +483,13 @@ def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bo
         value = -(wanted * found).sum()
         wrong = np.exp(found, out=found)
         totals = wrong.sum(axis=1)
-        value += np.log(totals).sum() + (bias @ bias + slope**2) / (2 * _BIAS_VARIANCE)
+        value += np.log(totals).sum() + (bias @ bias + slope**2) / (2 * BIAS_VARIANCE)
         wrong /= totals[:, None]
         wrong -= wanted
         columns = wrong.sum(axis=0)
         of_weights = np.tensordot(wrong, scores, axes=([0, 1], [0, 1]))
-        of_biases = columns + bias / _BIAS_VARIANCE if biases else []
-        return float(value), np.array([*of_weights, columns @ log_counts + slope / _BIAS_VARIANCE, *of_biases])
+        of_biases = columns + bias / BIAS_VARIANCE if biases else []
+        return float(value), np.array([*of_weights, columns @ log_counts + slope / BIAS_VARIANCE, *of_biases])
 
     first = np.concatenate([np.full(n_scores, 1 / n_scores), np.zeros(1 + n_classes * biases)])
     bounds = [(0, None)] * n_scores + [(None, None)] * (len(first) - n_scores)

@@ -224,10 +224,10 @@ def _solve(
         with stages.measured("classes"):
             blank = blank_sources(source, target)
             classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1], blank, corrected)
-            classes.warn(marginals, target)
-    if marginals == "estimated" and (classes is None or classes.estimate.collapsed):
+            classes.warn(target)
+    if marginals == "estimated" and classes is None:
         marginals = "relaxed"
-        if classes is None and len(np.unique(labels[1])) > 1:  # type: ignore[arg-type]
+        if len(np.unique(labels[1])) > 1:  # type: ignore[arg-type]
             words = "the target has fewer than two classes of two images, so no probabilities can be estimated"
             warn(f"{words}: the match is relaxed, and 'probability' is a weight of the plan.")
     with stages.measured("transport"):

@@ -111,7 +111,7 @@ def outlier_scores(
             return soft_distances(feature_map.distance(rows, others, metric), potential, plan.epsilon, own)
 
         own = np.sort(far(others, np.arange(len(sample))))
-        if moved is not None:
+        if moved is not None and len(sample) > 1:  # else there is no other to be near
             (mine, my_rows), (at, rows) = moved[side], moved[1 - side]
             places = np.where(np.isin(at, sample), np.searchsorted(sample, at), -1)
             if side == 0:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from pandas import DataFrame
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.sparse import csr_array
 from scipy.special import softmax
 
@@ -20,7 +20,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.errors import warn
 from bispectral_ot.features import FeatureMap
-from bispectral_ot.matching.class_model import TINY, ClassModel, Index, Rows, Vector
+from bispectral_ot.matching.class_model import BIAS_VARIANCE, TINY, ClassModel, Index, Rows, Vector
 from bispectral_ot.sampling import random_rows
 
 Sides = tuple[Rows, Rows]
@@ -100,13 +100,6 @@ class ProportionEstimate:
     firmness: Vector  # penalty of each class total in the plan, from 0 to 1
     trust: float  # 0: the target's proportions are used, 1: the estimated ones
     draws: Vector = field(repr=False)  # (draws, classes) estimates for bootstrap samples
-    misfit: float  # total variation distance, beyond chance, between predicted and observed labels
-    nearest: Vector = field(repr=False)  # fraction of the sources nearest to each class
-
-    @property
-    def collapsed(self) -> bool:
-        """Whether the estimate contradicts the sources: it assigns mass to classes that they are not near."""
-        return self.trust > 0 and self.misfit > 0.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,9 +129,7 @@ class SourceClasses:
         likelihoods[blank] = 0.0
         estimate = estimate_proportions(model, likelihoods, corrected)
         # class totals, and how firmly mean probabilities are held to them
-        if marginals == "estimated" and estimate.collapsed:  # nothing is known of the proportions
-            totals, held = np.full(len(model.counts), 1 / len(model.counts)), 0.0
-        elif marginals == "estimated":
+        if marginals == "estimated":
             totals, held = estimate.priors, _FIRMNESS_OF_SAME * (1 - estimate.trust)
         else:
             totals = np.bincount(model.codes, weights=weights).astype(np.float64)
@@ -191,8 +182,8 @@ class SourceClasses:
         known = float((self.model.counts >= 3).mean())
         return ExpectedAccuracy(value, max(0.0, min(value - half, known * value)), min(1.0, value + half))
 
-    def warn(self, marginals: str, target: Dataset) -> None:
-        """Warn of wrong labels, of a shift, and of estimated class proportions that contradict the sources."""
+    def warn(self, target: Dataset) -> None:
+        """Warn of wrong labels and of a shift."""
         model = self.model
         if len(model.doubtful):
             count = round(model.wrong * len(target))
@@ -202,13 +193,6 @@ class SourceClasses:
             warn(f"{problem}. Probabilities and expected accuracy are those of true classes.")
         if self.shift.differs:
             warn(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.")
-        if marginals != "estimated" or not self.estimate.collapsed:
-            return
-        found = zip(model.classes, self.estimate.proportions, self.estimate.nearest, strict=True)
-        largest = sorted(found, key=lambda each: each[2] - each[1])[:3]
-        named = ", ".join(f"{name} {share:.0%}, but {near:.0%} look like it" for name, share, near in largest)
-        problem = f"the estimated class proportions do not fit the sources ({named}), so the match is relaxed"
-        warn(f"{problem}: the sets were made in different ways, or the target lacks classes of the source.")
 
 
 def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: int) -> ProportionEstimate:
@@ -225,9 +209,13 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: 
     own = _own_proportions(model, len(log_likelihoods), corrected)
     likelihoods = _exponentials(some)
     best = likeliest_proportions(some)
+    found, left_out = (probabilities(each, np.log(np.maximum(own, TINY))) for each in (some, model.likelihoods))
+    # biases of the likelihoods are estimated from k targets, which inflates the variance of a gain over n sources: by
+    # 1 + n / k * u / (1 - u), where left-out labels have u times the variance of a guess
+    of_guess = float(own @ own)
+    surer = max((float(np.square(left_out).sum(axis=1).mean()) - of_guess) / max(1 - of_guess, TINY), TINY)
     counted = min(n, _MOST_EVIDENCE)
-    # likelihoods are estimated from k targets, which inflates the variance of a gain over n sources
-    per_source = counted / n / (1 + counted / k)
+    per_source = counted / n / (1 + counted / k * (1 - surer) / surer)
     # a power of the target's proportions, from even ones to the same: the mean of those that fit. Nearly even ones are
     # kept: how they differ from even ones takes more sources to see than count
     powers = np.linspace(0, 1, 11) if np.abs(own - even).sum() > 0.2 else np.ones(1)
@@ -238,22 +226,32 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: 
     # of equal proportions the evidence is a chi-square variable over its degrees of freedom
     deviations = (evidence - 1) / np.sqrt(2 / max(n_free, 1))
     trust = float(np.clip((deviations - _SAME) / (_DIFFERENT - _SAME), 0, 1)) if n_free else 0.0
+    # labels that are less certain than those of left-out targets: a shift may have moved as many to other classes
+    fall = max(0.0, fall_of_certainty(found, left_out)[0])
+    confusion = np.eye(len(own))  # a pseudo-image that is recognized: classes without left-out targets have no other
+    np.add.at(confusion, (model.labels, left_out.argmax(axis=1)), 1.0)
+    confusion /= confusion.sum(axis=1, keepdims=True)
+    nearest = np.bincount(found.argmax(axis=1), minlength=len(own)) / n
+    trust *= max(0.0, 1 - fall / max(float(np.abs(same @ confusion - nearest).sum()) / 2, TINY))
     smoothed = likeliest_proportions(some, prior=_PRIOR_IMAGES)
     certainty = 1 - 0.5 / np.maximum(counts, 1)  # a class of one image is as good as half known
     proportions = _blend(_blend(smoothed, even, certainty), same, trust)
     # errors of a class of few targets are the same for all sources, and the estimate amplifies them
     priors = _blend(_blend(smoothed, even, counts / (counts + 20)), same, trust)
     firmness = certainty * (_FIRMNESS_OF_SAME + (1 - _FIRMNESS_OF_SAME) * trust)
-    # difference, beyond chance, between labels of the sources and those that labels of left-out targets predict
-    prior = np.log(np.maximum(own, TINY))
-    nearest = np.bincount((some + prior).argmax(axis=1), minlength=len(own)) / n
-    confusion = np.eye(len(own))  # a pseudo-image that is recognized: classes without left-out targets have no other
-    np.add.at(confusion, (model.labels, (model.likelihoods + prior).argmax(axis=1)), 1.0)
-    expected = proportions @ (confusion / confusion.sum(axis=1, keepdims=True))
-    noise = np.sqrt(expected * (1 - expected) * (1 / n + 1 / k) * 2 / np.pi)
-    misfit = float(np.abs(expected - nearest).sum() / 2 - noise.sum() / 2)
-    draws = _bootstrap(model, likelihoods, best)
-    return ProportionEstimate(counts, proportions, priors, firmness, trust, draws, misfit, nearest)
+    return ProportionEstimate(counts, proportions, priors, firmness, trust, _bootstrap(model, likelihoods, best))
+
+
+def fall_of_certainty(found: Vector, left_out: Vector) -> tuple[float, float]:
+    """Mean fall of the highest probability from left-out targets to sources of the same label; its standard error."""
+    labels, certain = found.argmax(axis=1), found.max(axis=1)
+    others, of_others = left_out.argmax(axis=1), left_out.max(axis=1)
+    counts = np.bincount(others, minlength=found.shape[1])
+    means = np.bincount(others, of_others, len(counts)) / np.maximum(counts, 1)
+    falls = np.where(counts[labels] > 0, means[labels] - certain, 0.0)
+    fractions = np.bincount(labels, minlength=len(counts)) / len(labels)
+    variance = float(np.square(of_others - means[others]).mean()) * (fractions**2 / np.maximum(counts, 1)).sum()
+    return float(falls.mean()), float(np.sqrt(falls.var() / len(falls) + variance))
 
 
 def _own_proportions(model: ClassModel, n_sources: int, corrected: int) -> Vector:
@@ -295,29 +293,32 @@ def _maximise(
 
 
 def class_offsets(log_likelihoods: Vector, proportions: Vector, *, held: float = 0.0) -> Vector:
-    """Logarithms of the priors (classes,); ``held`` (0 to 1) is how far mean probabilities are held to proportions."""
+    """Logarithms of the priors (classes,); ``held`` (0 to 1) is how far mean probabilities are held to proportions.
+
+    Biases of the classes hold them, with the prior variance of the calibration: totals of few, certain labels are not.
+    """
     prior = np.log(np.maximum(proportions, TINY))
     if held == 0 or len(proportions) < 2:
         return prior
     some = _exponentials(log_likelihoods[random_rows(len(log_likelihoods), _SOURCES)])
-    shifts = np.zeros(len(prior))
-    for _ in range(200):
-        odds = np.exp(prior + shifts)
-        mean = odds * (some.T @ (1 / np.maximum(some @ odds, TINY))) / some.shape[0]
-        step = np.where(proportions > 0, prior - np.log(np.maximum(mean, TINY)), 0.0)
-        # bounded: no shift of the log-odds would hold the total of a class that no source is near
-        before, shifts = shifts, np.clip(shifts + step, -16.0, 16.0)
-        if np.abs(shifts - before).max() < 1e-3:
-            break
-    return prior + held * shifts
+    wanted = some.shape[0] * proportions
+
+    def loss(biases: Vector) -> tuple[float, Vector]:
+        odds = np.exp(prior + biases)
+        totals = np.maximum(some @ odds, TINY)
+        value = np.log(totals).sum() - wanted @ biases + biases @ biases / (2 * BIAS_VARIANCE)
+        return value, odds * (some.T @ (1 / totals)) - wanted + biases / BIAS_VARIANCE
+
+    # bounded: no bias would hold the total of a class that no source is near
+    found = minimize(loss, np.zeros(len(prior)), jac=True, method="L-BFGS-B", bounds=[(-16, 16)] * len(prior))
+    return prior + held * np.asarray(found.x)
 
 
 def _sharpening(model: ClassModel, held: float) -> float:
     """Factor of the log-probabilities where proportions are held, which removes errors that a class shares.
 
     What this gains for left-out targets is fitted to them. A left-out target deviates from the mean of the n - 1 others
-    by n / (n - 1) times its deviation from the mean of all; the same error of a mean is shared by all sources. Of
-    classes with hardly any left-out targets nothing is known.
+    by n / (n - 1) times its deviation from the mean of all; the same error of a mean is shared by all sources.
     """
     if held == 0:
         return 1.0
@@ -389,7 +390,6 @@ def shift_test(
         return NO_SHIFT_TEST
     sources, targets = np.array(pairs).T
     farther = ks_2samp(distances[sources], model.distances[targets], alternative="less")
-    fall = left_out.max(axis=1)[targets] - found.max(axis=1)[sources]
     kept = generator.permutation(len(pairs))[:_POOL]
     sources, targets, n = sources[kept], targets[kept], len(kept)
     pool = np.concatenate([rows[0][sources], model.moved[targets], rows[1][model.left_out[targets]]])
@@ -398,8 +398,9 @@ def shift_test(
     chosen = (np.concatenate([np.arange(n), n + np.arange(n) + n * upright]) for upright in kinds)
     told = [_told_apart(apart[np.ix_(at, at)], generator) for at in chosen]
     separability, p_value = min(told, key=lambda each: (-each[1], each[0]))
-    less_sure = t.sf(fall.mean() / max(fall.std() / np.sqrt(len(fall)), 1e-6), len(fall) - 1)
-    tests = [(separability > 0.55, p_value), (farther.statistic > 0.1, farther.pvalue), (fall.mean() > 0.02, less_sure)]
+    fall, error = fall_of_certainty(found, left_out)
+    less_sure = t.sf(fall / max(error, 1e-6), len(pairs) - 1)
+    tests = [(separability > 0.55, p_value), (farther.statistic > 0.1, farther.pvalue), (fall > 0.02, less_sure)]
     differs = any(bool(visible and 3 * p_value < 0.01) for visible, p_value in tests)
     return Shift(separability, float(farther.statistic), min(1.0, 3 * float(min(p for _, p in tests))), differs)
 

@@ -117,9 +117,9 @@ class PlanarMotions(WaveMotions):
         return Located(self._motions(angles, sheet), fits, widths)
 
     def separation(self, motions: Floats, others: Floats) -> Floats:
-        """Degrees between motions (angle, mirrored); 180 if only one is mirrored."""
+        """Degrees between motions (angle, mirrored); 180 if only one is mirrored, NaN without a motion."""
         apart = np.abs(wrapped(motions[..., 0] - others[..., 0]))
-        return np.where(motions[..., 1] == others[..., 1], apart, 180.0)
+        return np.where(motions[..., 1] == others[..., 1], apart, np.maximum(apart, 180.0))
 
     def by_name(self, motions: Floats) -> MotionArray:
         """Angles, and reflections if there are any."""
