@@ -130,6 +130,16 @@ def test_classes_that_the_target_lacks_are_warned_of(turned_halves, kept):
     assert "not reliable" in str(match.shift())
 
 
+def test_a_difference_that_costs_no_accuracy_is_small():
+    source, target = bot.split_halves(bot.load("mnist-5k"), per_class=40, seed=0)
+    noise = np.random.default_rng(0).normal(0, 5, source.images.shape)
+    images = np.clip(bot.rotate_randomly(source, seed=0).images + noise, 0, 255).astype(np.uint8)
+    match = bot.match(images, target)
+    assert str(match.shift()).startswith("small: sources differ")
+    truth = (match.labels().label == np.array(source.classes)[source.labels]).mean()
+    assert abs(match.expected_accuracy().value - truth) < 0.02
+
+
 def test_blank_sources_may_be_of_any_class_and_few_are_not_tested(turned_halves):
     images, target = turned_halves[0].images.copy(), turned_halves[1]
     images[::4] = 3

@@ -52,8 +52,8 @@ function answers(panel, several) {
   else if (expected == null && panel.labelled.target) found.push(answer("Expected accuracy", "unknown", null, "it needs two target classes of two images or more, and with balanced marginals, metric learning"), answer("Labels", count(facts.n), null, `given from ${plural(facts.m, "target")} of ${plural(panel.columns.length, "class", "classes")}`));
   if (facts.shift) {
     const { differs, p_value, words } = facts.shift;
-    const [kind, verdict] = differs ? ["bad", "Shifted"] : p_value == null ? ["muted", "Not tested"] : ["good", p_value < 0.01 ? "Negligible" : "None found"];
-    found.push(make("div", { class: "answer" }, make("h3", {}, "Shift"), make("p", { class: "number" }, make("strong", { class: kind }, verdict)), make("p", { class: differs ? "bad" : "muted" }, words.replace(/^(not tested|none found|negligible): /, ""))));
+    const [kind, verdict] = differs ? ["bad", "Shifted"] : p_value == null ? ["muted", "Not tested"] : ["good", p_value < 0.01 ? "Small" : "None found"];
+    found.push(make("div", { class: "answer" }, make("h3", {}, "Shift"), make("p", { class: "number" }, make("strong", { class: kind }, verdict)), make("p", { class: differs ? "bad" : "muted" }, words.replace(/^(not tested|none found|small): /, ""))));
   }
   if (facts.to_check != null) found.push(answer("To check", count(facts.to_check), null, facts.to_check ? "labels, the least certain first, for an accuracy of 95\u00a0%" : "an accuracy of 95\u00a0% is expected without any check"));
   if (facts.outliers && facts.m * facts.outliers.level >= 1) found.push(answer("Outliers", count(facts.outliers.sources), null, `of ${plural(facts.n, "source")} are unlike the targets (${count(Math.round(facts.outliers.level * facts.n))} expected by chance)`));
