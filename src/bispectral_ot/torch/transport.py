@@ -182,7 +182,8 @@ def sinkhorn_divergence(
     """
     if reg is not None and not reg > 0:
         raise InputError(f"reg must be positive, got {reg!r}.")
-    x, y, a, b, kind, batched = *_checked(x, y, weights), x.dtype, x.ndim == 3
+    kind, batched = x.dtype, x.ndim == 3
+    x, y, a, b = _checked(x, y, weights)
     if x.is_meta:
         return x.new_empty(len(x) if batched else (), dtype=kind)
     if unbalanced is None and not torch.allclose(a.sum(1), b.sum(1), rtol=1e-4):
