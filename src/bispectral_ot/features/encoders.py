@@ -229,8 +229,7 @@ class Encoder(BatchTransformer):
 class Orbit(BatchTransformer):
     """Rows of an encoder over a finite group of transformations of the image, pooled: invariant under the group.
 
-    ``f(g) = encoder(g^-1 image)`` is a signal on the group for every column; its mean, maximum, or group bispectrum
-    (selective, to the power 1/3) is invariant.
+    Each column of ``f(g) = encoder(g^-1 image)`` is a signal on the group, with an invariant mean, maximum, bispectrum.
 
     Parameters
     ----------

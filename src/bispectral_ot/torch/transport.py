@@ -1,8 +1,7 @@
 """Sinkhorn divergence of point clouds as a differentiable function.
 
 The potentials are found without a graph. At these potentials the derivatives with respect to points and weights are
-those of the optimum (envelope theorem): nothing is differentiated through the iterations, and memory is that of the
-points and one block of the cost matrix.
+those of the optimum (envelope theorem): no iteration is differentiated, and memory is that of one block of the cost.
 """
 
 import warnings
