@@ -23,7 +23,8 @@ SHAPE_SUFFIXES = (".obj", ".off", ".ply", ".stl", ".xyz")
 
 def scan_folder(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = "images") -> LazyDataset:
     """All files of ``folder``: ``<class>/<file>`` with labels, or ``<file>`` without."""
-    flat, by_class = _files_in(folder, suffixes), {sub: _files_in(sub, suffixes) for sub in _sub_folders(folder)}
+    flat = _files_in(folder, suffixes)
+    by_class = {sub: _files_in(sub, suffixes) for sub in _sub_folders(folder)}
     filled = {sub: files for sub, files in by_class.items() if files}
     if flat and filled:
         found = f"{len(flat)} {noun} next to {len(filled)} sub-folders with {noun}"
@@ -38,7 +39,8 @@ def scan_folder(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = 
     paths = flat or [path for files in filled.values() for path in files]
     labels = [index for index, files in enumerate(filled.values()) for _ in files] if filled else None
     names = tuple(_as_text(path.relative_to(folder).as_posix()) for path in paths)
-    source, classes = FileSource(paths, names, str(folder)), tuple(_as_text(sub.name) for sub in filled)
+    source = FileSource(paths, names, str(folder))
+    classes = tuple(_as_text(sub.name) for sub in filled)
     return LazyDataset(source, _as_text(folder.resolve().name), labels, classes, names)
 
 

@@ -87,7 +87,8 @@ class Placement:
             return np.concatenate([self._place(None, image[None], size) for image in planes])
         height, width = planes.shape[1:3]
         centre, scale = (height / 2, width / 2), max(height / size[0], width / size[1])
-        background, picture = None, find_picture(planes[0]) if masked else None
+        background = None
+        picture = find_picture(planes[0]) if masked else None
         if picture is not None:
             planes, background = (each[None] for each in picture.alone(planes[0]))
         if self.frame == "content" and (content := find_content(planes[0])).is_clear:

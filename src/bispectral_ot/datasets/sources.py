@@ -101,12 +101,14 @@ class FileSource:
         needed = len(positions) * self._decode(int(positions[0]), canvas)[0].nbytes
         advice = "make them smaller with resize=... (--resize)"
         check_fits(needed, f"{self.place} with {len(positions):,} images", advice)
-        read, names = self.map(self._decode, positions, "read", canvas), [self.names[i] for i in positions]
+        read = self.map(self._decode, positions, "read", canvas)
+        names = [self.names[i] for i in positions]
         transparent = [name for name, (_, is_transparent) in zip(names, read, strict=True) if is_transparent]
         if transparent:
             count = f"{len(transparent)} of {len(names)} images have transparent pixels ({_some(transparent)})"
             warn(f"{self.place}: {count}, which become black (white around black content).", DataWarning)
-        images, kinds = [image for image, _ in read], defaultdict[Any, list[str]](list)
+        images = [image for image, _ in read]
+        kinds = defaultdict[Any, list[str]](list)  # names of the images of each type, and of each number of axes
         read.clear()
         for image, name in zip(images, names, strict=True):
             if image.shape[:2] != images[0].shape[:2]:  # the header of a file is wrong

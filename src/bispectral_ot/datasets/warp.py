@@ -140,8 +140,9 @@ def _weights(wanted: int, centre: float, scale: float) -> tuple[NDArray[np.int64
         weights = np.maximum(0.0, np.minimum(pixels + 1, left + scale) - np.maximum(pixels, left)) / scale
     else:
         first = np.floor(middles - 0.5)[:, None]
-        pixels, begin = first + np.arange(2), round(centre - wanted * scale / 2, 6)
-        end, weights = round(centre + wanted * scale / 2, 6), 1 - np.abs(pixels + 0.5 - middles[:, None])
+        pixels = first + np.arange(2)
+        weights = 1 - np.abs(pixels + 0.5 - middles[:, None])
+        begin, end = round(centre - wanted * scale / 2, 6), round(centre + wanted * scale / 2, 6)
         weights *= (pixels >= math.floor(begin)) & (pixels < math.ceil(end))  # the canvas ends there
         weights /= weights.sum(axis=1, keepdims=True)
     return first[:, 0].astype(np.int64), weights.astype(np.float32)

@@ -135,7 +135,8 @@ class CombinedBispectrum(_SideBySide):
             for each in (whole, some):
                 each -= centre
                 each *= scale
-        products, changes = gram(seen[1]), seen_moved[0] - seen[0][which]
+        products = gram(seen[1])
+        changes = seen_moved[0] - seen[0][which]
         local, combinations = side_by_side(lambda: whitening(seen[0], changes), lambda: combined_rows(products))
         matrices = [local, product(seen[1].T, combinations)]
         both = zip(seen_moved, seen, matrices, strict=True)
@@ -144,7 +145,8 @@ class CombinedBispectrum(_SideBySide):
         weight = float(np.clip((odds / _EVEN_ODDS) ** _STEEPNESS, *_WEIGHTS)) if np.isfinite(odds) else 1.0
         self.coupled_weight_ = weight
         variances = of_local[1].var(axis=0), weight * of_coupled[1].var(axis=0)
-        ascending, total = np.sort(np.concatenate(variances)), 1 + weight
+        ascending = np.sort(np.concatenate(variances))
+        total = 1 + weight
         # directions beyond the largest number of components are lost already
         spare = (1 - self.kept_variance) * total - max(0.0, total - float(ascending.sum()))
         least = ascending[min(int(np.searchsorted(np.cumsum(ascending), spare)), len(ascending) - 1)]
@@ -324,8 +326,7 @@ def whitening(rows: Rows, changes: Rows) -> Rows:
 def components(rows: Rows, power: float = 0.0, n_components: int = 1024) -> Rows:
     """Principal components (columns, components) of rows (n, columns), for total variance 1 on all columns.
 
-    Variances v become ``v^(1 - power)`` first. From the products of rows, of which there are fewer than columns:
-    several times faster than scikit-learn's PCA.
+    Variances v become ``v^(1 - power)`` first. By products of rows, fewer than columns: faster than scikit-learn's PCA.
     """
     centred = rows - rows.mean(axis=0)
     return product(centred.T, combined_rows(gram(centred), power, n_components))

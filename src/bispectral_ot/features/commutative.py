@@ -143,8 +143,7 @@ class TranslationBispectrum(OrbitBispectrum):
     """Bispectrum on Z/height x Z/width: invariant to cyclic shifts of the image.
 
     ``B[k1, k2] = F[k1] F[k2] conj(F[k1 + k2])`` with F the 2-D DFT, for all frequencies within the band
-    ``|k|_inf <= band_limit``. One entry per symmetry orbit is kept, with the orbit sizes as ``feature_weights_``; the
-    whole of a channel is divided by its L2 norm.
+    ``|k|_inf <= band_limit``; one per symmetry orbit, whose size is its weight. A channel is divided by its L2 norm.
 
     Parameters
     ----------

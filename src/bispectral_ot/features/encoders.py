@@ -52,8 +52,7 @@ class Encoder(BatchTransformer):
     Parameters
     ----------
     encoder
-        Function of a batch that returns rows (n, columns); a ``torch.nn.Module`` in evaluation mode; ``"module:name"``
-        of one of these; or the path of a model ``.onnx``.
+        Function from a batch to rows (n, columns), ``torch.nn.Module`` in eval mode, ``"module:name"`` or ONNX file.
     size : Side to which images are resized, with their aspect ratio, on their own background; None leaves them.
     normalize : "imagenet" or (mean, std) of the channels, in the range 0 to 1; None for neither.
     channels : Channels of the input, 3 or 1: grey images are repeated, colours averaged.
@@ -230,8 +229,7 @@ class Encoder(BatchTransformer):
 class Orbit(BatchTransformer):
     """Rows of an encoder over a finite group of transformations of the image, pooled: invariant under the group.
 
-    ``f(g) = encoder(g^-1 image)`` is a signal on the group for every column; its mean, maximum, or group bispectrum
-    (selective, to the power 1/3) is invariant.
+    Each column of ``f(g) = encoder(g^-1 image)`` is a signal on the group, with an invariant mean, maximum, bispectrum.
 
     Parameters
     ----------

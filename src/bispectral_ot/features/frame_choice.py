@@ -57,15 +57,18 @@ class JudgedFrames(FrameChoice):
         # margins of both sets would match each other
         if min(geometry.pictures for geometry in geometries) > MANY_MARGINS or min(map(len, samples)) < _FEWEST:
             return super().automatic(samples, names, labels)
-        spec, tried = self._quiet_spec(), candidates(geometries)
+        spec = self._quiet_spec()
+        tried = candidates(geometries)
         if labels is not None and (len(np.unique(labels)) < 2 or mates(labels).any(axis=1).sum() < _FEWEST):
             labels = None
         found = {name: judge(samples, names, placements, spec, labels) for name, placements in tried.items()}
         chosen = max(found, key=lambda name: round(found[name].score, 2))  # the first of equal ones
         self.settings["frame_divergence"] = {name: each.divergence for name, each in found.items()}
         self.settings["frame_score"] = {name: each.score for name, each in found.items()}
-        listed, both = ", ".join(f"{name} {each.divergence:.3f}" for name, each in found.items()), " and ".join(names)
-        least, advice = min(self.settings["frame_divergence"].values()), "Choose a frame with frame=... (--frame)."
+        listed = ", ".join(f"{name} {each.divergence:.3f}" for name, each in found.items())
+        both = " and ".join(names)
+        least = min(self.settings["frame_divergence"].values())
+        advice = "Choose a frame with frame=... (--frame)."
         why = "sources have the clearest counterparts"
         if labels is not None:
             shares = ", ".join(f"{name} {each.score:.0%}" for name, each in found.items())

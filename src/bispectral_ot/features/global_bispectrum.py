@@ -150,7 +150,8 @@ class GlobalBispectrum(SteerableTransformer):
         return super()._scratch_per_row() + (4 if self.symmetry == "rotation" else 24) * len(self.product_weights_)
 
     def _fill(self, rows: NDArray[Any], out: Rows) -> int:
-        coefficients, n, stops = self._coefficients(rows), len(rows), self._stops
+        n, stops = len(rows), self._stops
+        coefficients = self._coefficients(rows)
         products = out if self.symmetry == "rotation" else np.empty((n, stops[-1]), dtype=np.float32)
         if self.n_bands:  # of the means over bands and channels
             radial = coefficients[:, :, : self._channels].mean(axis=2)
@@ -162,7 +163,8 @@ class GlobalBispectrum(SteerableTransformer):
         both = compress(np.ascontiguousarray(coefficients).reshape(n, -1), self.power)
         for pairs, start in zip(self._parts[1:], stops[:-1], strict=True):
             pairs.fill(both, products, int(start))
-        weights, vanishing = self.product_weights_, np.empty((2, n), dtype=np.bool_)
+        weights = self.product_weights_
+        vanishing = np.empty((2, n), dtype=np.bool_)
         length = math.hypot(1, self.edge_weight)
         normalize_rows(products, weights[: stops[1]], vanishing[0], 1 / length, 0)
         normalize_rows(products, weights[stops[1] :], vanishing[1], self.edge_weight / length, int(stops[1]))

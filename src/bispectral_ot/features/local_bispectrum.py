@@ -48,8 +48,7 @@ class LocalBispectrum(BatchTransformer):
     symmetry : {"rotation-translation", "rotation-reflection-translation", "rotation", "rotation-reflection"}
         Translations are always ignored. With reflections, means of imaginary parts enter as magnitudes.
     intensity : {"ignore", "keep"}
-        Whether brightness and contrast count. With ``"ignore"`` the background is subtracted from each image and its
-        content divided by its root mean square.
+        Whether brightness and contrast count; if not, contents (less the background) get root mean square 1.
 
     Notes
     -----

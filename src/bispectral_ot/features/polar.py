@@ -78,8 +78,8 @@ class SteerableTransformer(BatchTransformer):
     channels and pooled over a small neighbourhood, the strength of edges ``m^(1/2)`` and its products with ``cos`` and
     ``sin`` of ``2 (p - t)`` and ``4 (p - t)``: the angle between edges and the ray at angle t. They are Fourier
     transformed along t. A rotation of the image by an angle multiplies the coefficients of frequency k by
-    ``e^{-i k angle}``, and a mirror image has the conjugate ones. Rings are in the middle of equal steps, weighted by
-    ``sqrt(r)`` for their area.
+    ``e^{-i k angle}``, and a mirror image has the conjugate ones. Rings lie at the middle of equal steps,
+    with the weight ``sqrt(r)`` for their area.
 
     Large images are averaged over square cells of whole pixels first. Everything outside the image is background: in
     each channel the median of the largest circle inside the image, which is subtracted first.

@@ -233,8 +233,7 @@ def _named(name: str, symmetry: str | None, intensity: str | None) -> BatchTrans
 def restore(state: State, encoder: Any = None) -> BatchTransformer:
     """Fitted transformer from the state of :meth:`BatchTransformer.get_state`.
 
-    Code that a state names is never imported unless the caller names it again: ``encoder`` is one name or several, as
-    ``module:name`` or paths that end with ``.onnx``.
+    Code that a state names is never imported unless the caller names it again by ``encoder``, one name or several.
     """
 
     def copied(value: Any) -> Any:

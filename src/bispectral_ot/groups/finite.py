@@ -25,8 +25,7 @@ _TOLERANCE = 1e-11  # largest homomorphism defect that is accepted
 def decompose(table: IntArray, inverse: IntArray, classes: list[IntArray]) -> list[Irrep]:
     """All irreps of a group, each once, shapes (order, d, d); the trivial one first, then by dimension and character.
 
-    Irreps of real type are real matrices (imaginary parts exactly zero); those of complex type come in pairs of exact
-    conjugates. The result is the same in every run.
+    Irreps of real type have imaginary parts of exactly 0; those of complex type are pairs of exact conjugates.
     """
 
     def rank(irrep: Irrep) -> tuple[object, ...]:

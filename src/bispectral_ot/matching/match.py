@@ -85,8 +85,7 @@ def match(
         balance of colours as well (another stain, camera or lamp).
     frame
         Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"``, ``"common"``, or one for each
-        set as ``("picture", "canvas")``; see docs/frames.md. ``"auto"`` takes the whole canvas of arrays, and of images
-        in files the frame in which both sets agree best.
+        set as ``("picture", "canvas")``; docs/frames.md. ``"auto"``: arrays whole, files in the frame that fits best.
     solver : ``Sinkhorn()`` by default, ``ExactTransport()``, or their names (``"sinkhorn"``, ``"exact"``).
     normalize : Bring both sets to mean 0 and standard deviation 1 first, with the same two numbers for both.
     pca : Number of principal components of both sets to which the features are reduced.

@@ -25,8 +25,7 @@ _ENCODER_COLUMNS = 128  # of an encoder's orbit, after a random projection, whic
 class WaveMotions(Motions):
     """Motions by angles in which the fit is a trigonometric polynomial: ``sum over f of Re(c_f e^{i f.angles})``.
 
-    Products are the real, then imaginary parts of c, for one or several sheets (plain and mirrored). Discrete motions
-    are those of the grid; others are refined.
+    Products are the real, then imaginary parts of c, for plain and mirrored sheets. Motions off the grid are refined.
     """
 
     discrete = False  # quarter turns

@@ -1,8 +1,7 @@
 """Sinkhorn divergence of point clouds as a differentiable function.
 
 The potentials are found without a graph. At these potentials the derivatives with respect to points and weights are
-those of the optimum (envelope theorem): nothing is differentiated through the iterations, and memory is that of the
-points and one block of the cost matrix.
+those of the optimum (envelope theorem): no iteration is differentiated, and memory is that of one block of the cost.
 """
 
 import warnings
@@ -182,7 +181,8 @@ def sinkhorn_divergence(
     """
     if reg is not None and not reg > 0:
         raise InputError(f"reg must be positive, got {reg!r}.")
-    x, y, a, b, kind, batched = *_checked(x, y, weights), x.dtype, x.ndim == 3
+    kind, batched = x.dtype, x.ndim == 3
+    x, y, a, b = _checked(x, y, weights)
     if x.is_meta:
         return x.new_empty(len(x) if batched else (), dtype=kind)
     if unbalanced is None and not torch.allclose(a.sum(1), b.sum(1), rtol=1e-4):

@@ -39,8 +39,7 @@ class BatchedSinkhorn:
 
     def divergences(self, source: Matrix, target: Matrix) -> NDArray[np.float64]:
         """Debiased divergences (k,) between the columns of two matrices of weights (N, k), in the units of the cost."""
-        # the cores share the columns: threads of BLAS that wait for each other cost far more than they save; more than
-        # 32 together do not make the products faster
+        # cores share the columns, since threads of BLAS would wait for each other; more than 32 together are not faster
         blocks = row_blocks(source.shape[1], block_rows=32)
         found = Threads().map(self._at_once, blocks, rows=(source.T, target.T), stage="divergences")
         return np.concatenate(list(found))

@@ -101,8 +101,7 @@ class Sinkhorn:
             Groups 0, 1, ... of the targets (m,), such as classes, and penalties (groups,) on the deviation of each
             total from the sum of its weights, in the units of ``reg``, 0 for none; for a relaxed target side.
         symmetric
-            Whether a set is transported to itself, by a symmetric cost (n, n) and with the source weights on both
-            sides: its two potentials are then the same.
+            Whether a set is transported to itself, with a symmetric cost and the source weights: f and g are the same.
         state : File that gets the potentials every few seconds, to resume an interrupted solve; removed at the end.
         """
         cost = as_cost(cost)
