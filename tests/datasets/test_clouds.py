@@ -8,7 +8,8 @@ import pytest
 import bispectral_ot as bot
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.clouds import cloud_points
-from bispectral_ot.datasets.dataset import as_dataset, as_shapes
+from bispectral_ot.datasets.dataset import as_dataset
+from bispectral_ot.datasets.sources import LazyDataset
 from bispectral_ot.errors import DatasetError, InputError
 
 
@@ -39,13 +40,14 @@ def test_a_list_of_clouds_needs_no_kind():
 
 
 def test_arrays_become_the_shapes_that_they_can_be():
-    assert as_shapes(Dataset(np.zeros((2, 50, 3)))).kind == "clouds"
-    assert as_shapes(Dataset(np.zeros((2, 9, 8, 7)))).kind == "volumes"
-    assert as_shapes(Dataset(np.zeros((2, 9, 8)), kind="sphere")).kind == "sphere"
+    def as_shapes(*shape):
+        return LazyDataset.of(Dataset(np.zeros(shape))).of_kind("shapes")
+
+    assert (as_shapes(2, 50, 3).kind, as_shapes(2, 9, 8, 7).kind) == ("clouds", "volumes")
     with pytest.raises(InputError, match=r"clouds must have shape \(n, points, 3\), got \(2, 9, 8\)"):
-        as_shapes(Dataset(np.zeros((2, 9, 8))))
+        as_shapes(2, 9, 8)
     with pytest.raises(InputError, match="images with channels are not volumes"):
-        as_shapes(Dataset(np.zeros((2, 9, 8, 3))))
+        as_shapes(2, 9, 8, 3)
 
 
 @pytest.mark.parametrize(

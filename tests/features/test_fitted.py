@@ -102,6 +102,8 @@ def test_bad_input_is_named(three):
             FittedFeatures([*three, small], choose_features("pixels"))
         with pytest.raises(bot.InputError, match=r"1 channel\(s\), those of 'colour' have 3"):
             FittedFeatures([*three, colour], choose_features("pixels"))
+        with pytest.raises(bot.InputError, match="has images, but 'so3-shapes' is for point clouds"):
+            FittedFeatures(three, choose_features(symmetry="so3-shapes"))
         with pytest.raises(bot.InputError, match="pca must be an integer from 1 to 64, got 65"):
             FittedFeatures(three, choose_features("pixels"), pca=65)
         with pytest.raises(bot.InputError, match="principal components cannot be turned"):

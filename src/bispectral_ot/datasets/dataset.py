@@ -181,12 +181,6 @@ def as_dataset(data: Dataset | ArrayLike | os.PathLike[str], *, name: str = "ima
     return as_datasets([data], [name])[0]
 
 
-def as_shapes(dataset: Dataset) -> Dataset:
-    """Images of an unspecified kind as shapes: (n, points, 3) as clouds, four axes as volumes."""
-    kind: Kind = "volumes" if dataset.images.ndim == 4 else "clouds"
-    return replace(dataset, kind=kind) if dataset.kind == "images" else dataset
-
-
 def is_chunked(images: Any) -> bool:
     """Whether images are a ``dask.array``, whose chunks are read by the workers."""
     return hasattr(images, "__dask_graph__") and hasattr(images, "chunks")

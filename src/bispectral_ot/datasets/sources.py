@@ -207,7 +207,7 @@ class LazyDataset:
         """Same set with its arrays read as another kind, ``"shapes"`` being clouds or volumes; None keeps theirs."""
         if kind == "shapes":
             axes = len(getattr(self.source, "rows", np.empty(0)).shape)  # 1 for a folder of files
-            kind = "volumes" if axes == 4 else "clouds" if axes == 3 and self.kind == "images" else None
+            kind = None if self.kind != "images" or axes == 1 else "volumes" if axes == 4 else "clouds"
         if kind in (None, self.kind):
             return self
         return replace(self, kind=kind, dataset=None if self.dataset is None else replace(self.dataset, kind=kind))

@@ -345,6 +345,8 @@ def _measure(block: Block, images: NDArray[Any]) -> PixelStatistics:
 def check_sizes(datasets: Sequence[Dataset], symmetry: Any) -> None:
     """Refuse sets whose images differ in size or channels; shapes in 3-D may differ in size."""
     first = datasets[0]
+    if symmetry == "so3-shapes" and first.is_flat:
+        raise InputError(f"{first.name!r} has images, but 'so3-shapes' is for point clouds and volumes; give these.")
     for dataset in datasets[1:]:
         if dataset.kind != first.kind and not (dataset.is_flat and first.is_flat):
             found = f"{first.name!r} has {KINDS[first.kind]} but {dataset.name!r} has {KINDS[dataset.kind]}"

@@ -16,7 +16,6 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import check_choice, check_positive
 from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.dataset import as_shapes
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.transforms import blank_sources
 from bispectral_ot.drawing import frame_html
@@ -121,8 +120,8 @@ class Predictor:
         """Match of ``images``, of equal mass, with the targets: ``P[i, j] ~ exp((g[j] - C[i, j]) / epsilon)``."""
         from bispectral_ot.matching.result import Match, label_names
 
-        if self.settings["symmetry"] == "so3-shapes":
-            images = as_shapes(images)
+        if images.kind == "images" and self.target.kind in ("clouds", "volumes"):
+            images = replace(images, kind=self.target.kind)
         check_sizes([images, self.target], self.settings["symmetry"])
         with runtime.running():
             see, metric = self.feature_map, self.settings["metric"]
