@@ -376,8 +376,8 @@ def shift_test(
     """Two-sample tests between as many sources and left-out targets of every label: neighbours, distances, confidence.
 
     Sources may be upright, moved, or both, and interpolation by a motion can be seen: sources differ only if they can
-    be told from left-out targets of all three kinds. Differences of neighbours and distances may cost no accuracy, which
-    follows the confidence (Guillory et al., 2021): they count if that falls, or may fall by more than a limit.
+    be told from left-out targets of all three kinds. Differences of neighbours and distances may cost no accuracy,
+    which follows the confidence (Guillory et al., 2021): they count if that falls, or may fall by more than a limit.
     """
     from scipy.stats import ks_2samp, t
 
