@@ -14,7 +14,7 @@ from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.files import whole_file
 
 T = TypeVar("T")
-_HEADER = "header.json"
+_HEADER, _CHECKSUM = "header.json", "checksum"
 _BLOCK_ROWS = 4096
 
 
@@ -82,17 +82,22 @@ class Store:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Entries of a file that :func:`write_record` has written."""
+    """Entries of a file that :func:`write_record` has written; a ValueError if its checksum does not fit."""
     with np.load(path, allow_pickle=False) as file:
-        values: dict[str, Any] = json.loads(str(file[_HEADER]))
-        return values | {name: file[name] for name in file.files if name != _HEADER}
+        arrays = {name: file[name] for name in file.files}
+    header = str(arrays.pop(_HEADER))
+    if str(arrays.pop(_CHECKSUM)) != content_hash(header, arrays):
+        raise ValueError("its checksum does not fit its content")
+    values: dict[str, Any] = json.loads(header)
+    return values | arrays
 
 
 def write_record(path: Path, result: Any) -> None:
-    """Write a dict or a flat dataclass of arrays, numbers, strings and None as one ``.npz`` file."""
+    """Write a dict or a flat dataclass of arrays, numbers, strings and None as one ``.npz`` file with a checksum."""
     entries = result if isinstance(result, dict) else _fields(result)
     arrays: Any = {name: value for name, value in entries.items() if isinstance(value, np.ndarray)}
     rest = {name: value for name, value in entries.items() if name not in arrays}
-    arrays[_HEADER] = np.array(json.dumps(rest, default=lambda number: number.item()))  # NumPy's numbers
+    header = json.dumps(rest, default=lambda number: number.item())  # NumPy's numbers
+    arrays |= {_HEADER: np.array(header), _CHECKSUM: np.array(content_hash(header, arrays))}
     with whole_file(path) as partial, open(partial, "wb") as file:
         np.savez(file, **arrays)

@@ -78,10 +78,9 @@ def test_damaged_files_are_refused(monitor, tmp_path):
     monitor.save(path)
     with np.load(path) as file:
         entries = dict(file)
-    for name, value in {"core": entries["core"] * np.nan, "mean": entries["mean"][:-1]}.items():
-        np.savez(path, **(entries | {name: value}))
-        with pytest.raises(bot.InputError, match="damaged"):
-            Monitor.load(path)
+    np.savez(path, **(entries | {"core": entries["core"] * 1.01}))
+    with pytest.raises(bot.InputError, match="damaged"):
+        Monitor.load(path)
 
 
 @pytest.mark.parametrize(

@@ -123,11 +123,11 @@ def test_equal_proportions_lose_nothing_and_are_not_certain(turned_halves, turne
 
 def test_evidence_of_other_proportions_counts_as_far_as_labels_are_certain():
     """Of certain labels too much was discounted; those that a blur made uncertain had moved to other classes."""
-    model = SimpleNamespace(likelihoods=8.0 * np.eye(70)[np.arange(700) % 70], labels=np.arange(700) % 70)
-    model.counts = np.full(70, 10.0)
+    labels = np.arange(700) % 70
+    model = SimpleNamespace(likelihoods=8.0 * np.eye(70)[labels], labels=labels, codes=labels, counts=np.full(70, 10.0))
     few = np.repeat(np.arange(70), np.geomspace(1, 10, 70).astype(int))
     assert estimate_proportions(model, 8.0 * np.eye(70)[few]).trust > 0.5
-    moved = np.where(np.arange(700) % 70 < 20, 20, np.arange(700) % 70)
+    moved = np.where(labels < 20, 20, labels)
     assert estimate_proportions(model, 8.0 * np.eye(70)[moved]).trust == pytest.approx(1)
     assert estimate_proportions(model, 4.0 * np.eye(70)[moved]).trust == 0
 

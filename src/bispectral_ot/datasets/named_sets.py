@@ -8,6 +8,7 @@ set whose number of images is not the official one is called ``<name>-assembled`
 import importlib.resources
 import json
 import os
+import sys
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from bispectral_ot import runtime
 from bispectral_ot.checks import user_path
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.formats.array_files import find_plain_or_packed, read_idx_pair
@@ -154,12 +154,12 @@ def _fetch_file(known: NamedSet, name: str, folder: Path) -> Path:
     import requests
 
     troubles = []
-    pooch.get_logger().setLevel("WARNING")  # a progress bar is drawn on the screen
+    pooch.get_logger().setLevel("WARNING")
     for mirror in known.mirrors:
         fetcher = pooch.create(path=folder, base_url=mirror, registry={name: known.sha256[name]}, retry_if_failed=1)
-        bar = _DownloadBar(f"fetch {known.name}/{name}")
+        download = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=(10, 60))
         try:
-            return Path(fetcher.fetch(name, downloader=pooch.HTTPDownloader(progressbar=bar, timeout=(10, 60))))
+            return Path(fetcher.fetch(name, downloader=download))
         except (requests.RequestException, ValueError) as error:  # no answer, or a wrong checksum
             reason = "wrong checksum" if isinstance(error, ValueError) else type(error).__name__
             troubles.append(f"{mirror}{name} ({reason})")
@@ -168,19 +168,3 @@ def _fetch_file(known: NamedSet, name: str, folder: Path) -> Path:
             raise DatasetError(f"cannot write {folder / name}: {error.strerror or error}. {advice}.") from None
     advice = f"copy it to {folder / name}, or name a folder that has it by root=... (--root) or BISPECTRAL_OT_DATA"
     raise DatasetError(f"cannot download {' or '.join(troubles)}; without a network, {advice}.")
-
-
-class _DownloadBar:
-    """Progress bar as pooch calls it, which reports to :func:`bispectral_ot.runtime.progress`."""
-
-    def __init__(self, stage: str) -> None:
-        self.stage, self.total, self.done = stage, 0, 0
-
-    def update(self, count: int) -> None:
-        self.done += count
-        runtime.progress(self.stage, min(self.done, self.total) if self.total else self.done, self.total)
-
-    def reset(self) -> None:
-        self.done = 0
-
-    close = reset

@@ -1,12 +1,10 @@
 """Local bispectra: rotation invariants of the neighbourhood of every pixel, pooled over the image."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,7 +239,7 @@ class Ladder(NamedTuple):
     uses: Index  # (n_responses, 2): whether z / |z|^(1/2) and z / |z|^(3/4) are needed
 
     @classmethod
-    def of(cls, steps: list[Any], fields: Index, orders: Index, pairs: list[Any], triples: list[Any]) -> Ladder:
+    def of(cls, steps: list[Any], fields: Index, orders: Index, pairs: list[Any], triples: list[Any]) -> Self:
         """Ladder of the tables, with the depths and uses that follow from them."""
         depths = np.zeros(len(steps), dtype=np.int64)
         for slot, source, _, sign in steps:

@@ -1,6 +1,5 @@
 """Predictor: labels, matches and poses of new images from the potentials of a solved match."""
 
-import json
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 
 from bispectral_ot import runtime
-from bispectral_ot.checks import check_choice, check_positive
 from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.frames import Placement
@@ -23,12 +21,11 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
 from bispectral_ot.features.fitted import check_sizes
-from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching.class_model import ClassModel, RidgeRegression
 from bispectral_ot.matching.outliers import OutlierReference, OutlierScores
 from bispectral_ot.matching.source_classes import NO_SHIFT_TEST, ProportionEstimate, SourceClasses
 from bispectral_ot.poses import Poses, estimate_poses, find_motions
-from bispectral_ot.store import content_hash
+from bispectral_ot.store import read_record, write_record
 from bispectral_ot.transport import EntropicCoupling
 
 if TYPE_CHECKING:
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
 # Number of targets that vote on the pose of a new image, as in Match.poses.
 VOTERS = 10
 _FRAME = ("frame", "frame_pixels", "frame_masked")  # settings: fields of a Placement for each side
-Arrays = dict[str, NDArray[Any]]
 
 
 class TopMatches(NamedTuple):
@@ -170,32 +166,26 @@ class Predictor:
 
     def save(self, path: Path) -> None:
         """Write targets, potentials, feature map and class model to an ``.npz`` file with a checksum."""
-        words = {
+        entries = {
             **{name: self.settings[name] for name in ("features", "symmetry", "metric")},
             **{name: self.settings[name][0] for name in _FRAME},
-            **{name: getattr(self, name) for name in ("reg", "scale", "tol")},
+            **{name: getattr(self, name) for name in ("reg", "scale", "tol", "potential")},
             **{name: getattr(self.target, name) for name in ("name", "classes", "files", "kind")},
-        }
-        arrays = {
-            **{name: getattr(self.target, name) for name in ("images", "labels", "positions", "vectors")},
-            "potential": self.potential,
+            **{name: getattr(self.target, name) for name in ("labels", "positions", "vectors")},
+            "images": np.asarray(self.target.images),
             **{f"practice_{name}": values for name, values in self.practice._asdict().items()},
             **{f"map.{name}": values for name, values in self.feature_map.get_state().items()},
         }
-        kept = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
         if self.classes is not None:
-            kept["offsets"] = self.classes.offsets
+            entries["offsets"] = self.classes.offsets
             model = self.classes.model
             ridge = {} if model.ridge is None else model.ridge._asdict()
             records = vars(replace(model, ridge=None)), vars(self.classes.estimate), ridge
             for prefix, record in zip(("model.", "estimate.", "ridge."), records, strict=True):
-                kept |= {prefix + name: np.asarray(value) for name, value in record.items() if value is not None}
+                entries |= {prefix + name: value for name, value in record.items() if value is not None}
         if self.outliers is not None:
-            kept |= {f"outliers.{name}": np.asarray(value) for name, value in self.outliers._asdict().items()}
-        kept["words"] = np.frombuffer(to_json(words).encode("utf-8", "backslashreplace"), dtype=np.uint8)
-        kept["checksum"] = np.array(_checksum(kept))
-        with whole_file(path) as partial, partial.open("wb") as file:
-            np.savez(file, **kept)  # type: ignore[arg-type]
+            entries |= {f"outliers.{name}": value for name, value in self.outliers._asdict().items()}
+        write_record(path, entries)
 
     @classmethod
     def load(cls, path: Path, *, encoder: str | Sequence[str] | None = None) -> Self:
@@ -205,76 +195,37 @@ class Predictor:
                 size = sum(each.file_size for each in packed.infolist())
             if size > runtime.current().budget:
                 raise ValueError(f"its arrays take {size / 1e9:.1f} GB, more than the memory budget")
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            if str(arrays.pop("checksum")) != _checksum(arrays):
-                raise ValueError("its checksum does not fit its content")
-            words = json.loads(arrays["words"].tobytes())
-            for name in ("reg", "scale", "tol"):
-                check_positive(name, words[name], "the model was changed")
-            _check_finite(arrays)
-            m = len(arrays["images"])
-            potential = arrays["potential"]
-            indices = arrays["practice_indices"]
-            largest = np.abs(potential[potential != -np.inf]).max(initial=0)
-            # up to the weights, the range of a potential is at most that of the cost
-            if potential.shape != (m,) or not largest <= 1e3 * words["scale"]:
-                raise ValueError("its potentials are not those of a plan")
-            if indices.size and not -1 <= indices.min() <= indices.max() < m:
-                raise ValueError("its best targets are out of range")
-            about = {name: words[name] for name in ("name", "classes", "files", "kind")}
-            about |= {name: arrays.get(name) for name in ("labels", "positions", "vectors")}
-            target = Dataset(arrays["images"], **about)
-            of_map = {name[4:]: values for name, values in arrays.items() if name.startswith("map.")}
-            feature_map = FeatureMap.from_state(of_map, encoder=encoder)
-            check_choice("metric", words["metric"], feature_map.transformer.metrics)
-            check_positive("std", feature_map.std, "it is a standard deviation")
+            entries = read_record(path)
+            about = ("name", "classes", "files", "kind", "labels", "positions", "vectors")
+            target = Dataset(entries["images"], **{name: entries[name] for name in about})
+            feature_map = FeatureMap.from_state(_unpacked(entries, "map."), encoder=encoder)
             classes = None
-            if "offsets" in arrays:
-                ridge = RidgeRegression(**_unpacked(arrays, "ridge.")) if "ridge.width" in arrays else None
-                model = ClassModel(**_unpacked(arrays, "model."), ridge=ridge)
-                estimate = ProportionEstimate(**_unpacked(arrays, "estimate."))
+            if "offsets" in entries:
+                ridge = RidgeRegression(**_unpacked(entries, "ridge.")) if "ridge.width" in entries else None
+                model = ClassModel(**_unpacked(entries, "model."), ridge=ridge)
+                estimate = ProportionEstimate(**_unpacked(entries, "estimate."))
                 none = np.zeros((0, len(estimate.counts)))
-                classes = SourceClasses(model, estimate, arrays["offsets"], none, NO_SHIFT_TEST)
-            outliers = None
-            if "outliers.own" in arrays:
-                outliers = OutlierReference(**_unpacked(arrays, "outliers."))
-                if len(outliers.potential) != len(outliers.sample) or not 0 <= outliers.sample.max() < m:
-                    raise ValueError("its outlier reference is out of range")
+                classes = SourceClasses(model, estimate, entries["offsets"], none, NO_SHIFT_TEST)
+            outliers = OutlierReference(**_unpacked(entries, "outliers.")) if "outliers.own" in entries else None
         except MissingEncoderError:
             raise
         except Exception as error:  # NumPy and zipfile raise many kinds of errors for damaged files
             raise InputError(f"{path} is damaged, or not the model of a match ({error}); match again.") from error
-        settings = {name: words[name] for name in ("features", "symmetry", "metric")}
-        settings |= {name: [words[name]] * 2 for name in _FRAME}
+        settings = {name: entries[name] for name in ("features", "symmetry", "metric")}
+        settings |= {name: [entries[name]] * 2 for name in _FRAME}
         return cls(
             target=target,
-            potential=potential,
-            reg=words["reg"],
-            scale=words["scale"],
-            tol=words["tol"],
+            potential=entries["potential"],
+            reg=entries["reg"],
+            scale=entries["scale"],
+            tol=entries["tol"],
             feature_map=feature_map,
             settings=settings,
-            practice=TopMatches(indices, arrays["practice_weights"]),
+            practice=TopMatches(entries["practice_indices"], entries["practice_weights"]),
             classes=classes,
             outliers=outliers,
         )
 
 
-def _unpacked(arrays: Arrays, prefix: str) -> dict[str, Any]:
-    chosen = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    return {name: array if array.ndim else array.item() for name, array in chosen.items()}
-
-
-def _checksum(arrays: Arrays) -> str:
-    return content_hash({name: np.atleast_1d(array) for name, array in arrays.items()})
-
-
-def _check_finite(arrays: Arrays) -> None:
-    # padded clouds contain NaN; deviations of constant columns and likelihoods may be infinite
-    others = "images", "potential", "outliers.potential", "outliers.own", "model.likelihoods"
-    for name, array in arrays.items():
-        if name in others or array.dtype.kind != "f":
-            continue
-        if np.isnan(array).any() or (not name.startswith("map.") and np.isinf(array).any()):
-            raise ValueError(f"{name} has entries that are not finite")
+def _unpacked(entries: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in entries.items() if name.startswith(prefix)}

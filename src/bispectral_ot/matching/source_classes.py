@@ -195,7 +195,7 @@ class SourceClasses:
             warn(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.")
 
 
-def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: int) -> ProportionEstimate:
+def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: int = 0) -> ProportionEstimate:
     """Class proportions of the sources; those of the target where there is no evidence against them.
 
     The last ``corrected`` targets were sources, which now lack them. Classes that these add are as frequent as in them.
