@@ -75,12 +75,6 @@ def test_damaged_files_are_refused(monitor, tmp_path):
     path.write_bytes(b"nothing")
     with pytest.raises(bot.InputError, match="damaged"):
         Monitor.load(path)
-    monitor.save(path)
-    with np.load(path) as file:
-        entries = dict(file)
-    np.savez(path, **(entries | {"core": entries["core"] * 1.01}))
-    with pytest.raises(bot.InputError, match="damaged"):
-        Monitor.load(path)
 
 
 @pytest.mark.parametrize(

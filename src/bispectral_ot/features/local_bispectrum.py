@@ -53,16 +53,6 @@ class LocalBispectrum(BatchTransformer):
     Images whose shorter side exceeds 128 pixels are reduced to it. The background of a channel is its median on the
     largest circle inside the image. ``index_map_`` has the fields kind (0 histogram, 1 magnitude, 2 pair, 3 triple),
     spread (0 mean, 1 deviation), level, field, other (channels, then edges of spin 0, 2, 4), i, j (orders, bin), part.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bispectral_ot.features import LocalBispectrum
-    >>> images = np.random.default_rng(0).random((20, 32, 32))
-    >>> local = LocalBispectrum().fit(images)
-    >>> turned = np.rot90(images, axes=(1, 2))
-    >>> bool(np.allclose(local.transform(images), local.transform(turned), atol=1e-3))
-    True
     """
 
     symmetries = ("rotation-translation", "rotation-reflection-translation", "rotation", "rotation-reflection")
