@@ -23,6 +23,7 @@ from bispectral_ot.engines import core_count
 from bispectral_ot.errors import DataWarning
 from bispectral_ot.features import CombinedBispectrum, GlobalBispectrum, LocalBispectrum
 from bispectral_ot.matching import Match, class_preservation, match
+from bispectral_ot.matching.class_model import CENTRES
 from bispectral_ot.report.run_folder import write_match
 
 # Passes over all pairs that class scores take: one for each width of the kernels.
@@ -148,14 +149,21 @@ def _bounds(found: Match, rates: Rates) -> dict[str, tuple[str, float]]:
     work = _extraction(transformer) if isinstance(transformer, CombinedBispectrum) else Work(0, 0)
     exponential = 1e9 * rates.exponential
     product = 1e9 * rates.product
+    centres, left_out = min(m, CENTRES), min(m, 1024)
+    # the covariance; the kernel of the regression and its Cholesky decomposition, with the left-out targets below it
+    metric = centres * columns**2 + centres * (centres + left_out) * columns / 2
+    metric += centres**3 / 6 + left_out * centres**2 / 2
     return {
         "features": (
             "product, arithmetic",
             (n + m) * (work.products / product + work.operations / (1e9 * rates.arithmetic)),
         ),
-        "metric": ("product", (n + m + min(m, 8192)) * columns**2 / product),
+        "metric": ("product", metric / product),
         "cost": ("product", pairs * columns / product),
-        "classes": ("exponential", _CLASS_PASSES * pairs / exponential),
+        "classes": (
+            "product, exponential",
+            n * centres * columns / product + (_CLASS_PASSES * pairs + n * centres) / exponential,
+        ),
         "transport": ("exponential", passes * pairs / exponential),
         "summary": ("exponential", pairs / exponential),
     }
