@@ -39,7 +39,7 @@ _MARGINALS = {
 }
 # Features of the demo by name, so that its table does not change with the defaults.
 _DEMO = ("pixels", "ring-bispectrum", "bispectrum")
-_FITTED = 4096  # images that a fit uses at most
+_FITTED = 1024  # images of both sets; with as many moved ones, the fit of the default features uses no more
 _LONG_TRIAL = 5.0  # seconds of a trial of --dry-run from which no larger one follows
 
 
