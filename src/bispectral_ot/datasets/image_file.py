@@ -30,7 +30,8 @@ def image_size(content: Path | bytes, name: str) -> Size:
     """Height and width of an image (as displayed), from the header of its file."""
     with _opened(content, name) as image:
         # Pillow would read a whole PNG in search of the tag
-        turned = (image.format != "PNG" or "exif" in image.info) and image.getexif().get(_ORIENTATION, 1) >= 5
+        has_tags = image.format == "TIFF" or not image.info.keys().isdisjoint(("exif", "xmp"))
+        turned = has_tags and image.getexif().get(_ORIENTATION, 1) >= 5
         return image.size if turned else image.size[::-1]
 
 

@@ -98,18 +98,32 @@ class FileSource:
 
     def read(self, positions: Positions, canvas: Canvas) -> NDArray[Any]:
         """Images at ``positions``, of one type and number of channels."""
-        needed = len(positions) * self._decode(int(positions[0]), canvas)[0].nbytes
+        first, _ = self._decode(int(positions[0]), canvas)
         advice = "make them smaller with resize=... (--resize)"
-        check_fits(needed, f"{self.place} with {len(positions):,} images", advice)
-        read = self.map(self._decode, positions, "read", canvas)
+        check_fits(len(positions) * first.nbytes, f"{self.place} with {len(positions):,} images", advice)
+        stack = np.empty((len(positions), *first.shape), dtype=first.dtype)
+
+        def decode(place: int) -> tuple[NDArray[Any] | None, bool]:
+            """Write an image that is like the first one to the stack, and return any other."""
+            image, is_transparent = self._decode(int(positions[place]), canvas)
+            if image.shape != first.shape or image.dtype != first.dtype:
+                return image, is_transparent
+            stack[place] = image
+            return None, is_transparent
+
+        read = self.map(decode, np.arange(len(positions)), "read")
         names = [self.names[i] for i in positions]
         transparent = [name for name, (_, is_transparent) in zip(names, read, strict=True) if is_transparent]
         if transparent:
             count = f"{len(transparent)} of {len(names)} images have transparent pixels ({_some(transparent)})"
             warn(f"{self.place}: {count}, which become black (white around black content).", DataWarning)
-        images = [image for image, _ in read]
+        others = {place: image for place, (image, _) in enumerate(read) if image is not None}
+        return as_pixels(self._mixed(stack, others, names) if others else stack, self.place)
+
+    def _mixed(self, stack: NDArray[Any], others: dict[int, NDArray[Any]], names: Names) -> NDArray[Any]:
+        """Images of several types or numbers of channels, in one array; ``others`` are not in the stack."""
+        images = [others.get(place, image) for place, image in enumerate(stack)]
         kinds = defaultdict[Any, list[str]](list)  # names of the images of each type, and of each number of axes
-        read.clear()
         for image, name in zip(images, names, strict=True):
             if image.shape[:2] != images[0].shape[:2]:  # the header of a file is wrong
                 sizes = f"{names[0]} is {images[0].shape[:2]} but {name} is {image.shape[:2]} (height, width)"
@@ -124,13 +138,12 @@ class FileSource:
             grey, colour = (f"{len(kinds[axes])} images ({_some(kinds[axes])})" for axes in (2, 3))
             advice = "all become colour. To compare them in grey, use grey=True (--grey)"
             warn(f"{self.place}: {grey} are grey and {colour} in colour; {advice}.", DataWarning)
-        stack = np.empty((len(images), *max((i.shape for i in images), key=len)), dtype=np.result_type(*dtypes))
-        for i, image in enumerate(images):
-            stack[i] = image if image.ndim == stack.ndim - 1 else image[..., None]
-            if stack.dtype == np.uint16 and image.dtype == np.uint8:
-                stack[i] *= 257  # white is 255 in the one and 65535 = 255 * 257 in the other
-            images[i] = np.empty(0)  # its pixels are not kept twice
-        return as_pixels(stack, self.place)
+        mixed = np.empty((len(images), *max((i.shape for i in images), key=len)), dtype=np.result_type(*dtypes))
+        for place, image in enumerate(images):
+            mixed[place] = image if image.ndim == mixed.ndim - 1 else image[..., None]
+            if mixed.dtype == np.uint16 and image.dtype == np.uint8:
+                mixed[place] *= 257  # white is 255 in the one and 65535 = 255 * 257 in the other
+        return mixed
 
     def content(self, i: int) -> tuple[Any, str]:
         """Path, bytes or pixels of image ``i``, and its full name."""
@@ -173,7 +186,7 @@ def check_length(rows: Any, what: str) -> None:
         raise DatasetError(f"{what} was cut off while it was read; it had {expected:,} bytes.")
 
 
-def _some(names: list[str], count: int = 3) -> str:
+def _some(names: Names, count: int = 3) -> str:
     return ", ".join(names[:count]) + (", ..." if len(names) > count else "")
 
 
