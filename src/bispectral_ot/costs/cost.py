@@ -136,8 +136,11 @@ def encode(rows: NDArray[Any], storage: str) -> EncodedRows:
     if storage == "compact":
         from bispectral_ot.costs import cost_kernels
 
+        low = rows.min(axis=1).astype(np.float64)
+        steps = (rows.max(axis=1) - low) / 65535
         codes = np.empty(rows.shape, dtype=np.uint16)  # not in the kernel: large arrays of NumPy have large pages
-        return EncodedRows(*cost_kernels.quantize_rows(rows, codes))
+        cost_kernels.quantize_rows(rows, low, np.where(steps > 0, steps, 1), codes)
+        return EncodedRows(codes, low, steps)
     if storage != "float64":
         return EncodedRows(rows, np.zeros(len(rows)), np.ones(len(rows)))
     low = rows.min(axis=1)
@@ -227,8 +230,8 @@ class Cost:
         if scale is not None:
             check_positive("scale", scale, "leave it out to use the largest cost")
         self.scale = float(scale or self.maximum or 1.0)
-        # half a step, and the roundings of the decoded float32: of the step, the product and the sum
-        self.storage_error = float(step) / 2 + 2**-22 * self.maximum if self.storage == "compact" else 0.0
+        # half a step, and roundings to float32: of the step, its inverse, products, differences and sums
+        self.storage_error = float(step) / 2 + 2**-21 * self.maximum if self.storage == "compact" else 0.0
 
     def __repr__(self) -> str:
         n, m = self.shape

@@ -35,6 +35,8 @@ _B0, _B1, _B2, _B3, _B4, _B5, _B6, _B7, _B8, _B9, _B10 = _exp2_coefficients(10)
 _ROWS_PER_FLUSH = 64
 # Between these products of squared norms, float32 inner products neither underflow nor overflow.
 _SMALLEST, _LARGEST = 1e-60, 1e70
+# Entries of a row that are compared with a mark at a time.
+_CHUNK = 512
 # Rows of b that stay in the second-level cache while the rows of a pass by.
 _B_ROWS_IN_CACHE = 24
 
@@ -103,21 +105,13 @@ def finish(products, a_norms, b_norms, small, cosine, root):  # type: ignore[no-
     return doubtful
 
 
-@njit(nogil=True, cache=True, fastmath={"nnan", "nsz", "reassoc"})
-def quantize_rows(block, codes):  # type: ignore[no-untyped-def]
-    """16-bit ``codes``, offsets and steps of rows (n, m): ``block[i] ~ offsets[i] + steps[i] * codes[i]``."""
-    n, m = block.shape
-    offsets, steps = np.empty(n), np.empty(n)
-    for i in range(n):
-        row, low, high = block[i], block[i, 0], block[i, 0]
-        for j in range(m):
-            low = min(low, row[j])
-            high = max(high, row[j])
-        offsets[i], steps[i] = low, (np.float64(high) - np.float64(low)) / 65535.0
-        scale = 1.0 / steps[i] if steps[i] > 0.0 else 0.0
-        for j in range(m):
-            codes[i, j] = np.int32((np.float64(row[j]) - np.float64(low)) * scale + 0.5)
-    return codes, offsets, steps
+@njit(nogil=True, cache=True)
+def quantize_rows(block, offsets, steps, codes):  # type: ignore[no-untyped-def]
+    """Fill 16-bit ``codes`` of rows (n, m): ``block[i] ~ offsets[i] + steps[i] * codes[i]``; steps are not 0."""
+    for i in range(block.shape[0]):
+        low, scale = np.float32(offsets[i]), np.float32(1.0 / steps[i])
+        for j in range(block.shape[1]):
+            codes[i, j] = np.int32((block[i, j] - low) * scale + np.float32(0.5))
 
 
 def exp2(x: float) -> float:
@@ -276,16 +270,33 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _largest(row, indices, masses):  # type: ignore[no-untyped-def]
-    """Find the k largest entries of a row, in falling order, by insertion (most entries fail the first test)."""
+    """Find the k largest entries of a row, in falling order, by insertion (most chunks fail the first test)."""
     k = masses.shape[0]
     masses[:] = -1.0
-    for j in range(row.shape[0]):
-        if row[j] > masses[k - 1]:
-            place = k - 1
-            while place > 0 and masses[place - 1] < row[j]:
-                masses[place], indices[place] = masses[place - 1], indices[place - 1]
-                place -= 1
-            masses[place], indices[place] = row[j], j
+    for start in range(0, row.shape[0], _CHUNK):
+        chunk, least, above = row[start : start + _CHUNK], masses[k - 1], 0
+        for j in range(chunk.shape[0]):  # without branches, so that it vectorizes
+            above += chunk[j] > least
+        for j in range(chunk.shape[0] if above else 0):
+            if chunk[j] > masses[k - 1]:
+                place = k - 1
+                while place > 0 and masses[place - 1] < chunk[j]:
+                    masses[place], indices[place] = masses[place - 1], indices[place - 1]
+                    place -= 1
+                masses[place], indices[place] = chunk[j], start + j
+
+
+@njit(nogil=True, cache=True)
+def _smallest(codes):  # type: ignore[no-untyped-def]
+    """Index of the first of the smallest codes, see :func:`_largest`."""
+    best = 0
+    for start in range(0, codes.shape[0], _CHUNK):
+        chunk, least, below = codes[start : start + _CHUNK], codes[best], 0
+        for j in range(chunk.shape[0]):
+            below += chunk[j] < least
+        for j in range(chunk.shape[0] if below else 0):
+            best = start + j if chunk[j] < codes[best] else best
+    return best
 
 
 @njit(nogil=True, cache=True)
@@ -309,10 +320,8 @@ def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets
             _largest(row, top_indices[i], top_masses[i])
             for place in range(k):
                 top_costs[i, place] = offset + step * np.float64(codes[top_indices[i, place]])
-            best = 0
-            for j in range(m):
-                best = j if codes[j] < codes[best] else best
-            nearest[i], nearest_costs[i] = best, offset + step * np.float64(codes[best])
+            nearest[i] = _smallest(codes)
+            nearest_costs[i] = offset + step * np.float64(codes[nearest[i]])
         if n_targets > 0:
             lanes[:] = 0.0
             for j in range(m):
