@@ -130,9 +130,12 @@ def row_blocks(n_rows: int, *, block_rows: int) -> list[Block]:
 
 def fill_rows(function: BlockFunction, out: NDArray[Any], *, block_rows: int, **work: Any) -> NDArray[Any]:
     """Write the results of :meth:`Threads.map` to ``out``, one row for each row; returns ``out``."""
-    blocks = row_blocks(len(out), block_rows=block_rows)
-    for block, result in zip(blocks, Threads().map(function, blocks, **work), strict=True):
-        out[block.start : block.stop] = result
+
+    def fill(block: Block, *given: Any) -> None:
+        out[block.start : block.stop] = function(block, *given)
+
+    for _ in Threads().map(fill, row_blocks(len(out), block_rows=block_rows), **work):
+        pass
     return out
 
 
