@@ -171,16 +171,20 @@ def _add_scaled(weight, row, totals):  # type: ignore[no-untyped-def]
         totals[j] += weight * row[j]
 
 
-@njit(nogil=True, cache=True)
 def sweep(rows, guess, weights, unit, g, damping):  # type: ignore[no-untyped-def]
     """One Sinkhorn iteration over some :class:`EncodedRows`, see :meth:`Cost.sweep`, in the precision of ``g``.
 
     Returns f, of which ``guess`` is the order of magnitude, and the column sums of these rows of the plan.
     """
-    real = g.dtype.type
-    n, m = rows.codes.shape
-    f, column_sums = guess.astype(np.float64), np.zeros(m)
-    row, partial = np.empty(m, g.dtype), np.zeros(m, g.dtype)
+    f, column_sums, scratch = guess.astype(np.float64), np.zeros(len(g)), np.zeros((2, len(g)), g.dtype)
+    sweep_rows(rows, f, weights, unit, g, damping, column_sums, scratch)
+    return f, column_sums
+
+
+@njit(nogil=True, cache=True)
+def sweep_rows(rows, f, weights, unit, g, damping, column_sums, scratch):  # type: ignore[no-untyped-def]
+    """Replace f and add to the column sums, see :func:`sweep`."""
+    real, n, m, row, partial = g.dtype.type, len(f), len(g), scratch[0], scratch[1]
     for i in range(n):
         if weights[i] > 0.0:
             step, offset = real(rows.steps[i] * unit), rows.offsets[i] * unit
@@ -196,7 +200,6 @@ def sweep(rows, guess, weights, unit, g, damping):  # type: ignore[no-untyped-de
             for j in range(m):
                 column_sums[j] += partial[j]
                 partial[j] = 0
-    return f, column_sums
 
 
 @njit(nogil=True, cache=True)
@@ -299,48 +302,59 @@ def _smallest(codes):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(nogil=True, cache=True)
 def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets):  # type: ignore[no-untyped-def]
     """Fields of a :class:`PlanSummary` of some rows of the plan, see :meth:`Cost.read`."""
     n, m = rows.codes.shape
-    row, row_sums, row_costs, column_sums = np.zeros(m), np.zeros(n), np.empty(n), np.zeros(m)
-    top_indices, top_masses, top_costs = np.zeros((n, k), np.int64), np.zeros((n, k)), np.zeros((n, k))
-    nearest, nearest_costs = np.zeros(n, np.int64), np.zeros(n)
-    source_class_mass, target_class_mass = np.zeros((n, n_targets)), np.zeros((n_sources, m))
-    lanes = np.empty((8, n_targets + 1))  # sums in turns: an addition need not wait for the one before it
-    for i in range(n):
-        codes, offset, step = rows.codes[i], rows.offsets[i], rows.steps[i]
-        if f[i] == -np.inf:
-            row[:] = 0.0
-        else:
-            row_sums[i] = _plan_row(codes, g, step * unit, f[i] - offset * unit, row)
-        row_costs[i] = offset * row_sums[i] + step * _dot(row, codes)
-        _add_scaled(1.0, row, column_sums)
-        if k > 0:
-            _largest(row, top_indices[i], top_masses[i])
-            for place in range(k):
-                top_costs[i, place] = offset + step * np.float64(codes[top_indices[i, place]])
-            nearest[i] = _smallest(codes)
-            nearest_costs[i] = offset + step * np.float64(codes[nearest[i]])
-        if n_targets > 0:
-            lanes[:] = 0.0
-            for j in range(m):
-                lanes[j & 7, target_labels[j] + 1] += row[j]
-            for lane in range(8):
-                _add_scaled(1.0, lanes[lane, 1:], source_class_mass[i])
-        if n_sources > 0 and source_labels[i] >= 0:
-            _add_scaled(1.0, row, target_class_mass[source_labels[i]])
-    by_rows = (row_sums, row_costs, top_indices, top_masses, top_costs, nearest, nearest_costs, source_class_mass)
-    return by_rows + (column_sums, target_class_mass)  # noqa: RUF005 (compiled)
+    by_rows = np.zeros(n), np.zeros(n), np.zeros((n, k), np.int64), np.zeros((n, k)), np.zeros((n, k))
+    by_rows += np.zeros(n, np.int64), np.zeros(n), np.zeros((n, n_targets))
+    sums = np.zeros(m), np.zeros((n_sources, m))
+    scratch = np.zeros(m), np.empty((8, n_targets + 1))  # 8 sums in turns: additions need not wait for each other
+    summarize(rows, f, source_labels, unit, g, target_labels, by_rows, sums, scratch)
+    return by_rows + sums
 
 
 @njit(nogil=True, cache=True)
+def summarize(rows, f, source_labels, unit, g, target_labels, by_rows, sums, scratch):  # type: ignore[no-untyped-def]
+    """Fill the results of rows and the sums over them, see :func:`read`."""
+    row_sums, row_costs, top_indices, top_masses, top_costs, nearest, nearest_costs, source_class_mass = by_rows
+    (column_sums, target_class_mass), (row, lanes), codes = sums, scratch, rows.codes
+    for i in range(codes.shape[0]):
+        offset, step = rows.offsets[i], rows.steps[i]
+        if f[i] == -np.inf:
+            row[:] = 0.0
+        else:
+            row_sums[i] = _plan_row(codes[i], g, step * unit, f[i] - offset * unit, row)
+        row_costs[i] = offset * row_sums[i] + step * _dot(row, codes[i])
+        _add_scaled(1.0, row, column_sums)
+        if top_masses.shape[1] > 0:
+            _largest(row, top_indices[i], top_masses[i])
+            for place in range(top_masses.shape[1]):
+                top_costs[i, place] = offset + step * np.float64(codes[i, top_indices[i, place]])
+            nearest[i] = _smallest(codes[i])
+            nearest_costs[i] = offset + step * np.float64(codes[i, nearest[i]])
+        if lanes.shape[1] > 1:
+            lanes[:] = 0.0
+            for j in range(row.shape[0]):
+                lanes[j & 7, target_labels[j] + 1] += row[j]
+            for lane in range(8):
+                _add_scaled(1.0, lanes[lane, 1:], source_class_mass[i])
+        if len(target_class_mass) > 0 and source_labels[i] >= 0:
+            _add_scaled(1.0, row, target_class_mass[source_labels[i]])
+
+
 def class_kernels(rows, labels, n_classes, unit):  # type: ignore[no-untyped-def]
     """Kernel sums (n, classes, 3) and smallest costs (n,) of some rows, see :meth:`Cost.class_kernels`."""
     n, m = rows.codes.shape
-    sums, smallest, lanes = np.zeros((n, 3 * n_classes)), np.empty(n), np.empty((4, 3 * n_classes))
-    zeros, row = np.zeros(m, np.float32), np.empty(m, np.float32)
-    for i in range(n):
+    sums, smallest = np.zeros((n, 3 * n_classes)), np.zeros(n)
+    add_kernels(rows, labels, unit, sums, smallest, np.empty((4, 3 * n_classes)), np.zeros((2, m), np.float32))
+    return sums.reshape((n, n_classes, 3)).astype(np.float32), smallest
+
+
+@njit(nogil=True, cache=True)
+def add_kernels(rows, labels, unit, sums, smallest, lanes, scratch):  # type: ignore[no-untyped-def]
+    """Fill kernel sums and smallest costs, see :func:`class_kernels`."""
+    m, zeros, row = len(labels), scratch[0], scratch[1]
+    for i in range(len(smallest)):
         codes, step, low = rows.codes[i], np.float32(rows.steps[i] * unit), rows.codes[i, 0]
         for j in range(m):
             low = min(low, codes[j])
@@ -355,4 +369,3 @@ def class_kernels(rows, labels, n_classes, unit):  # type: ignore[no-untyped-def
         for lane in range(4):
             _add_scaled(1.0, lanes[lane], sums[i])
         smallest[i] = rows.offsets[i] + rows.steps[i] * np.float64(low)
-    return sums.reshape((n, n_classes, 3)).astype(np.float32), smallest
