@@ -97,10 +97,8 @@ def interpolate(pixels: Index, weights: Plane, rows: Plane, out: Plane) -> None:
 
 
 @njit(**FAST)
-def edge_fields(across: Plane, down: Plane, out: Plane) -> None:
-    """Gradients (n, channels, pixels) to their edge fields (n, 5, pixels), added up over channels."""
-    out[:] = 0
-    scratch = np.empty((3, across.shape[2]), dtype=np.float32)
+def edge_fields(across: Plane, down: Plane, scratch: Plane, out: Plane) -> None:
+    """Add the edge fields of gradients (n, channels, pixels) to ``out`` (n, 5, pixels); scratch is (3, pixels)."""
     for n in range(len(across)):
         for channel in range(across.shape[1]):
             _add_edges(across[n, channel], down[n, channel], scratch, out[n])
@@ -151,11 +149,13 @@ def _clear_sides(plane: Plane) -> None:
 
 
 @njit(**FAST)
-def smooth(planes: Plane, out: Plane) -> None:
-    """Filter planes (n, height + 2 margin, width + 2 margin) with (1, 4, 6, 4, 1) / 16 along both axes."""
+def smooth(planes: Plane, across: Plane, out: Plane) -> None:
+    """Filter planes (n, height + 2 margin, width + 2 margin) with (1, 4, 6, 4, 1) / 16 along both axes.
+
+    ``across`` is a plane of zeros to work in.
+    """
     n, height, width = planes.shape
     first, count = MARGIN * width + MARGIN, (height - 2 * MARGIN) * width - 2 * MARGIN
-    across = np.zeros((height, width), dtype=np.float32)
     for i in range(n):
         _weighted_taps(planes[i].ravel(), first, count, np.int64(1), across.ravel())
         _weighted_taps(across.ravel(), first, count, width, out[i].ravel())
@@ -170,15 +170,13 @@ def halve(planes: Plane, out: Plane) -> None:
     """
     height, width = planes.shape[1] - 2 * MARGIN, planes.shape[2] - 2 * MARGIN
     even_y, even_x = 1 - height % 2, 1 - width % 2
-    both = np.empty(planes.shape[2], dtype=np.float32)
     for i in range(len(planes)):
         for y in range((height + 1) // 2):
             first, second = planes[i, MARGIN + 2 * y], planes[i, MARGIN + 2 * y + even_y]
-            for x in range(len(both)):
-                both[x] = first[x] + second[x]
             line = out[i, MARGIN + y]
             for x in range((width + 1) // 2):
-                line[MARGIN + x] = np.float32(0.25) * (both[MARGIN + 2 * x] + both[MARGIN + 2 * x + even_x])
+                left, right = MARGIN + 2 * x, MARGIN + 2 * x + even_x
+                line[MARGIN + x] = np.float32(0.25) * ((first[left] + second[left]) + (first[right] + second[right]))
 
 
 @njit(**FAST)
@@ -221,14 +219,14 @@ def _derive(plane: Plane, sign: np.float32, rows: Rows, scratch: Plane, out: Pla
 
 
 @njit(**FAST)
-def local_edges(planes: Plane, out: Plane) -> None:
-    """Edge fields (n, 5, height, width) of planes (n, channels, height, width); margins are not used."""
+def local_edges(planes: Plane, scratch: Plane, out: Plane) -> None:
+    """Add edge fields of planes (n, channels, height, width) to ``out`` (n, 5, height, width); margins are not used.
+
+    ``scratch`` (6, height * width) are zeros to work in.
+    """
     n, channels, height, width = planes.shape
     first, count = MARGIN * width + MARGIN, (height - 2 * MARGIN) * width - 2 * MARGIN
-    across, down = np.zeros(height * width, dtype=np.float32), np.zeros(height * width, dtype=np.float32)
-    scratch = np.empty((3, height * width), dtype=np.float32)
-    zero = np.zeros(count + 2, dtype=np.float32)
-    out[:] = 0
+    across, down, zero = scratch[3], scratch[4], scratch[5]
     for i in range(n):
         for channel in range(channels):
             _across_rows(planes[i, channel].ravel(), first - 1, count + 2, width, scratch[0], scratch[1])

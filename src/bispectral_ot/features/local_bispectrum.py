@@ -177,8 +177,8 @@ class LocalBispectrum(BatchTransformer):
             one_each = planes.reshape(n * channels, 1, *planes.shape[2:])
             blocks.append(self.channel_ladder_.pooled(one_each, disk).reshape(n, -1))
         if len(self.disks_) > 1:
-            edges = np.empty((n, N_EDGE_FIELDS, *pyramid[0].shape[2:]), dtype=np.float32)
-            kernels.local_edges(pyramid[0], edges)
+            edges = np.zeros((n, N_EDGE_FIELDS, *pyramid[0].shape[2:]), dtype=np.float32)
+            kernels.local_edges(pyramid[0], np.zeros((6, edges[0, 0].size), dtype=np.float32), edges)
             inner = slice(kernels.MARGIN, -kernels.MARGIN)
             levels = list(_pyramid(edges[:, :, inner, inner], len(self.disks_)))
             for planes, disk in zip(levels[1:], self.disks_[1:], strict=True):
@@ -203,7 +203,7 @@ def _pyramid(planes: Rows, n_levels: int) -> Iterator[Rows]:
             padded = np.zeros((n * k, height + 2 * margin, width + 2 * margin), dtype=np.float32)
             kernels.halve(last, padded)
         last = np.zeros_like(padded)
-        kernels.smooth(padded, last)
+        kernels.smooth(padded, np.zeros_like(padded[0]), last)
         yield last.reshape(n, k, *last.shape[1:])
 
 

@@ -179,8 +179,9 @@ class SteerableTransformer(BatchTransformer):
         fields[:, :channels] = down @ (planes @ across.T)
         if self._n_fields > channels:
             gradient = near_down @ (planes @ slope_across.T), slope_down @ (planes @ near_across.T)
-            edges = np.empty((n, N_EDGE_FIELDS, *grid), dtype=np.float32)
-            edge_fields(*(each.reshape(n, channels, -1) for each in gradient), edges.reshape(n, N_EDGE_FIELDS, -1))
+            edges, scratch = np.zeros((n, N_EDGE_FIELDS, *grid), np.float32), np.empty((3, *grid), np.float32)
+            flat = (each.reshape(*each.shape[:-2], -1) for each in (*gradient, scratch, edges))
+            edge_fields(*flat)
             fields[:, channels:] = pool[0] @ (edges @ pool[1].T)
         samples = self.sampler_.sample(fields.reshape(n * self._n_fields, -1))
         return samples.reshape(n, self._n_fields, self.n_rings, self.n_angles)
