@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 from PIL import Image
 
 from benchmarks.end_to_end import growth_exponent
@@ -23,7 +24,7 @@ from bispectral_ot.engines import core_count
 from bispectral_ot.errors import DataWarning
 from bispectral_ot.features import CombinedBispectrum, GlobalBispectrum, LocalBispectrum
 from bispectral_ot.matching import Match, class_preservation, match
-from bispectral_ot.matching.class_model import CENTRES
+from bispectral_ot.matching.class_model import CENTRES, CHOOSING, REFERENCES, SHRINKAGES
 from bispectral_ot.report.run_folder import write_match
 
 # Passes over all pairs that class scores take: one for each width of the kernels.
@@ -37,6 +38,7 @@ class Rates(NamedTuple):
     product: float
     arithmetic: float
     exponential: float
+    exponential64: float
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
@@ -104,12 +106,14 @@ def measure(setting: Setting) -> Iterator[Table]:
     rates = Rates(
         _blas_rate(size=2_000, repeats=sizes.repeats),
         _arithmetic_rate(sizes.repeats),
-        _exponential_rate(sizes.repeats),
+        _exponential_rate(sizes.repeats, np.float32),
+        _exponential_rate(sizes.repeats, np.float64),
     )
     rows: list[dict[str, Any]] = [
         {"what": "float32 matrix product", "rate": rates.product, "unit": "G multiply-adds/s"},
         {"what": "float32 multiply-adds of arrays in the first cache", "rate": rates.arithmetic, "unit": "G/s"},
         {"what": "float32 exponential (NumPy)", "rate": rates.exponential, "unit": "G/s"},
+        {"what": "float64 exponential (NumPy)", "rate": rates.exponential64, "unit": "G/s"},
         {"what": "new memory from the operating system", "rate": new_memory, "unit": "GB/s"},
     ]
     yield Table("Limits of this machine", f"{core_count()} cores, best of some runs.", ["what", "rate", "unit"], rows)
@@ -153,19 +157,23 @@ def _bounds(found: Match, rates: Rates) -> dict[str, tuple[str, float]]:
     # the covariance; the kernel of the regression and its Cholesky decomposition, with the left-out targets below it
     metric = centres * columns**2 + centres * (centres + left_out) * columns / 2
     metric += centres**3 / 6 + left_out * centres**2 / 2
+    # leave-one-out distances to the references, for every shrinkage: two products and one exponential of each pair
+    references = left_out * (len(SHRINKAGES) * min(m, CHOOSING) + min(m, REFERENCES))
+    metric += 2 * references * columns
+    exponentials = centres * (centres + left_out) + references
     return {
         "features": (
             "product, arithmetic",
             (n + m) * (work.products / product + work.operations / (1e9 * rates.arithmetic)),
         ),
-        "metric": ("product", metric / product),
+        "metric": ("product, exponential", metric / product + exponentials / exponential),
         "cost": ("product", pairs * columns / product),
         "classes": (
             "product, exponential",
             n * centres * columns / product + (_CLASS_PASSES * pairs + n * centres) / exponential,
         ),
         "transport": ("exponential", passes * pairs / exponential),
-        "summary": ("exponential", pairs / exponential),
+        "summary": ("float64 exponential", pairs / (1e9 * rates.exponential64)),
     }
 
 
@@ -266,8 +274,8 @@ def _provided(size: int) -> float:
     return time.perf_counter() - start
 
 
-def _exponential_rate(repeats: int) -> float:
-    values = np.linspace(-20, 0, 2**14, dtype=np.float32)
+def _exponential_rate(repeats: int, dtype: type) -> float:
+    values: NDArray[Any] = np.linspace(-20, 0, 2**14).astype(dtype)
     outs = [np.empty_like(values) for _ in range(core_count())]
     rounds = 500
 

@@ -196,7 +196,7 @@ def test_a_sample_stands_for_very_many_targets(monkeypatch):
     rows = labels[:, None] * 2 + generator.normal(size=(2, 600, 4))
     sides = [bot.Dataset.from_vectors(side, labels=labels) for side in rows]
     whole = bot.match(*sides)
-    monkeypatch.setattr("bispectral_ot.matching.class_model._REFERENCES", 300)
+    monkeypatch.setattr("bispectral_ot.matching.class_model.REFERENCES", 300)
     monkeypatch.setattr("bispectral_ot.matching.class_model._LEFT_OUT", 60)
     sampled = bot.match(*sides)
     assert sampled.expected_accuracy().value == pytest.approx(whole.expected_accuracy().value, abs=0.03)

@@ -8,12 +8,17 @@ stored cost, so nothing under- or overflows at any regularization. The exponenti
 would call the C library once per number, which does not vectorize.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import types
 from numba.extending import overload
 from numpy.polynomial import Chebyshev, Polynomial
+from numpy.typing import NDArray
 
 from bispectral_ot.compiled import njit
+
+Array = NDArray[Any]
 
 
 def _exp2_coefficients(degree: int) -> list[float]:
@@ -171,7 +176,7 @@ def _add_scaled(weight, row, totals):  # type: ignore[no-untyped-def]
         totals[j] += weight * row[j]
 
 
-def sweep(rows, guess, weights, unit, g, damping):  # type: ignore[no-untyped-def]
+def sweep(rows: Any, guess: Array, weights: Array, unit: float, g: Array, damping: float) -> tuple[Array, Array]:
     """One Sinkhorn iteration over some :class:`EncodedRows`, see :meth:`Cost.sweep`, in the precision of ``g``.
 
     Returns f, of which ``guess`` is the order of magnitude, and the column sums of these rows of the plan.
@@ -305,8 +310,10 @@ def _smallest(codes):  # type: ignore[no-untyped-def]
 def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets):  # type: ignore[no-untyped-def]
     """Fields of a :class:`PlanSummary` of some rows of the plan, see :meth:`Cost.read`."""
     n, m = rows.codes.shape
-    by_rows = np.zeros(n), np.zeros(n), np.zeros((n, k), np.int64), np.zeros((n, k)), np.zeros((n, k))
-    by_rows += np.zeros(n, np.int64), np.zeros(n), np.zeros((n, n_targets))
+    of_rows = np.zeros(n), np.zeros(n)
+    top = np.zeros((n, k), np.int64), np.zeros((n, k)), np.zeros((n, k))
+    nearest = np.zeros(n, np.int64), np.zeros(n)
+    by_rows = (*of_rows, *top, *nearest, np.zeros((n, n_targets)))
     sums = np.zeros(m), np.zeros((n_sources, m))
     scratch = np.zeros(m), np.empty((8, n_targets + 1))  # 8 sums in turns: additions need not wait for each other
     summarize(rows, f, source_labels, unit, g, target_labels, by_rows, sums, scratch)
@@ -342,7 +349,7 @@ def summarize(rows, f, source_labels, unit, g, target_labels, by_rows, sums, scr
             _add_scaled(1.0, row, target_class_mass[source_labels[i]])
 
 
-def class_kernels(rows, labels, n_classes, unit):  # type: ignore[no-untyped-def]
+def class_kernels(rows: Any, labels: Array, n_classes: int, unit: float) -> tuple[Array, Array]:
     """Kernel sums (n, classes, 3) and smallest costs (n,) of some rows, see :meth:`Cost.class_kernels`."""
     n, m = rows.codes.shape
     sums, smallest = np.zeros((n, 3 * n_classes)), np.zeros(n)

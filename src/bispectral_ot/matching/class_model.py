@@ -36,8 +36,8 @@ Index = NDArray[np.int64]
 # Candidate shrinkages; 1 means no learning.
 SHRINKAGES = (0.1, 0.3, 0.6, 0.9, 1.0)
 _LEFT_OUT = 1024  # maximum number of left-out targets
-_CHOOSING = 4096  # maximum number of targets they are compared with to choose the metric
-_REFERENCES = 32768  # the same for calibration
+CHOOSING = 4096  # maximum number of targets they are compared with to choose the metric
+REFERENCES = 32768  # the same for calibration
 _RIDGES = (0.01, 0.1, 1.0)  # candidate ridge parameters
 CENTRES = 8192  # maximum number of targets in the regression
 TINY = 1e-30  # smallest kernel density relative to that of the nearest class
@@ -270,8 +270,8 @@ class ClassModel:
         ``rows`` are the features of both. Of more than 32,768 targets, a sample stands for all.
         """
         codes = self.codes
-        if len(codes) > _REFERENCES:
-            at = balanced_rows(codes, _REFERENCES)
+        if len(codes) > REFERENCES:
+            at = balanced_rows(codes, REFERENCES)
             distance = see.distance(rows[0], np.asarray(rows[1][at]), cast(Metric, cost.metric))
             cost = Cost.from_distance(distance, storage="recompute", engine=cost.engine)
             codes = codes[at]
@@ -343,7 +343,7 @@ def fit_class_model(
         ridge, regressed = RidgeRegression.fit(targets(at), codes, at, moved, turned)
     shrinkage = 1.0
     if within is not None:  # the shrinkage that maximizes the likelihood of left-out targets
-        at = some(_CHOOSING)
+        at = some(CHOOSING)
         chosen = np.bincount(codes[at], minlength=len(names)).astype(np.float64)
         losses = []
         for distances in within.distances(targets(at), SHRINKAGES, metric):
@@ -351,7 +351,7 @@ def fit_class_model(
             losses.append(fit_calibration(scores, own, chosen, biases=False)[1])
             runtime.progress("metric", len(losses), len(SHRINKAGES))
         shrinkage = SHRINKAGES[int(np.argmin(losses))]
-    at = some(_REFERENCES)
+    at = some(REFERENCES)
     references = np.asarray(fitted.features[1][at])
     if within is not None:
         distances = next(within.distances(see.plain(references), [shrinkage], metric))
