@@ -97,7 +97,7 @@ class Monitor:
         dataset = as_dataset(reference)
         check_flat(dataset, "a monitor")
         if len(dataset) < FEWEST:
-            raise InputError(f"the reference has {len(dataset)} images; a monitor needs {FEWEST} at least.")
+            raise InputError(f"the reference has {len(dataset)} images; a monitor needs at least {FEWEST}.")
         dataset = dataset.select(random_rows(len(dataset), _CORE, seed=seed))
         images = reduced(dataset.images)
         limits = float(images.min()), float(images.max())
@@ -133,9 +133,9 @@ class Monitor:
         n = len(dataset)
         shape = tuple(dataset.images.shape[1:])
         if shape != self.shape:
-            raise InputError(f"images of {name!r} have the shape {shape}, but those of the reference {self.shape}.")
+            raise InputError(f"images of {name!r} have shape {shape}; expected {self.shape}, as in the reference.")
         if not _FEWEST <= n <= len(self.core):
-            raise InputError(f"{name!r} has {n} images; a batch needs {_FEWEST} at least, {len(self.core)} at most.")
+            raise InputError(f"{name!r} has {n} images; a batch must have {_FEWEST} to {len(self.core)}.")
         threshold = self.threshold(n)
         images = reduced(dataset.images)
         random = np.random.default_rng(self.seed + 1)

@@ -226,7 +226,7 @@ def symmetry_tests(
     if permutations < fewest:
         problem = f"{permutations} permutations are too few for {tests} tests at a level of {level:g}"
         reason = f"the smallest p-value, 1 / {permutations + 1}, is not significant after correction"
-        raise InputError(f"{problem}: {reason}; ask for {fewest} at least.")
+        raise InputError(f"{problem}: {reason}; use at least {fewest}.")
     p_values = {}
     for number, name in enumerate(names):
         runtime.progress("symmetry tests", number, len(names))
@@ -387,7 +387,7 @@ def _check_sets(sets: Sequence[Dataset]) -> None:
     for each in sets:
         check_flat(each, "symmetry tests")
         if len(each) < FEWEST:
-            raise InputError(f"{each.name!r} has {len(each)} images; symmetry tests need {FEWEST} at least.")
+            raise InputError(f"{each.name!r} has {len(each)} images; symmetry tests need at least {FEWEST}.")
     sizes = [(*each.images.shape[1:], 1)[:3] for each in sets]
     if sizes[0] != sizes[1]:
         raise InputError(f"symmetry tests need images of one size, but these are {sizes[0]} and {sizes[1]}.")

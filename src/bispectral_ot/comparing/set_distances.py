@@ -296,9 +296,9 @@ def named_sets(
         raise InputError(f"at least two sets are needed for a comparison, got {len(names)}.")
     for name, dataset in zip(names, datasets, strict=True):
         if names.count(name) > 1:
-            raise InputError(f"two sets are called {name!r}; give each a name of its own, in a mapping.")
+            raise InputError(f"two sets are called {name!r}; pass a mapping with different names.")
         if len(dataset) < 2:
-            raise InputError(f"{name!r} has one image only; a set needs two at least.")
+            raise InputError(f"{name!r} has only one image; a set needs at least two.")
         if dataset.kind != datasets[0].kind:
             kinds = f"{names[0]!r} is of the kind {datasets[0].kind!r} but {name!r} of the kind {dataset.kind!r}"
             raise InputError(f"sets of different kinds cannot be compared: {kinds}.")
@@ -310,6 +310,6 @@ def check_repeats(permutations: int, bootstrap: int, level: float) -> None:
     fewest = int(np.ceil(1 / level - 1e-9)) - 1
     if 0 < permutations < fewest:
         found = f"{permutations} permutations cannot give a p-value of {level:g}"
-        raise InputError(f"{found}; ask for {fewest} at least, better for {10 * (fewest + 1) - 1}.")
+        raise InputError(f"{found}; use at least {fewest}, or better {10 * (fewest + 1) - 1}.")
     if 0 < bootstrap < 2 * fewest:
         raise InputError(f"{bootstrap} bootstrap samples are too few for a level of {level:g}; use {2 * fewest}.")

@@ -71,7 +71,7 @@ class Dataset:
         if vectors is not None:
             vectors = check_rows(vectors, what, "vectors")
             if len(vectors) != n:
-                raise InputError(f"{what}: there are {len(vectors)} vectors for {n} images; give one each.")
+                raise InputError(f"{what}: there are {len(vectors)} vectors for {n} images; give one per image.")
         labels, classes = check_labels(self.labels, tuple(str(c) for c in self.classes), n)
         if len(self.files) not in (0, n):
             raise InputError(f"files has {len(self.files)} entries but images has {n}; give one per image, or none.")

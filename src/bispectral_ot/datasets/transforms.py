@@ -98,10 +98,10 @@ def warn_of_copies(source: Dataset, target: Dataset) -> list[NDArray[np.int64]]:
     if count:
         shared = f"{count:,} of the {len(source):,} source images are also on the target side"
         advice = "compare disjoint halves (split_halves, --split-halves), or leave them out"
-        warn(f"{shared}, where they match themselves; {advice}.", DataWarning)
+        warn(f"{shared} and match themselves; {advice}.", DataWarning)
     copies = len(target) - len(distinct[1])
     if copies:
-        warn(f"{copies:,} of the {len(target):,} target images are copies of others, and count once in estimates.")
+        warn(f"{copies:,} of the {len(target):,} target images are copies of others; each is counted once.")
     return distinct
 
 

@@ -227,7 +227,7 @@ class _Call:
             if isinstance(error := future.exception(), KilledWorker):
                 raise ClusterError(
                     f"{self._named(future)} ended {error.allowed_failures + 1} workers, the last of them "
-                    f"{error.last_worker.address}: probably there was not enough memory. Give workers more, or set a "
+                    f"{error.last_worker.address}: there was probably not enough memory. Give workers more, or set a "
                     "smaller working_memory."
                 )
             if error is not None:

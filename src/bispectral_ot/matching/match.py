@@ -210,7 +210,7 @@ def _solve(
             outliers = outlier_scores(fitted.feature_map, spec.metric, rows, distinct, moved)
         if outliers.fraction > 2 / 3:  # the match is doubtful as a whole
             words = f"about {outliers.fraction:.0%} of the sources have no counterpart among the targets (outliers.csv)"
-            warn(f"{words}: they show something else, or were made in another way (size, blur, background).")
+            warn(f"{words}: their content, or their size, blur or background is different.")
     model = None
     if left_out is not None and labels[1] is not None:
         with stages.measured("metric"):
@@ -228,7 +228,7 @@ def _solve(
         marginals = "relaxed"
         if len(np.unique(labels[1])) > 1:  # type: ignore[arg-type]
             words = "the target has fewer than two classes of two images, so no probabilities can be estimated"
-            warn(f"{words}: the match is relaxed, and 'probability' is a weight of the plan.")
+            warn(f"{words}: marginals are relaxed, and 'probability' is a weight of the plan.")
     with stages.measured("transport"):
         coupling = _solve_marginals(marginals, solver, cost, masses, classes, state)
     with stages.measured("summary"):
