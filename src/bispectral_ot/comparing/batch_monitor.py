@@ -35,7 +35,7 @@ _FEWEST, _SHOWN = 10, 500  # images of a batch, batches on a page
 class BatchResult:
     """Comparison of one batch with the reference; ``verdict`` and ``sentence`` are empty without an alarm.
 
-    ``statistic`` is the largest of the standardised distances between mean embeddings, of this or of recent batches.
+    ``statistic`` is the largest of the standardized distances between mean embeddings, of this or of recent batches.
     """
 
     batch: str
@@ -199,7 +199,7 @@ class Monitor:
         except InputError as error:
             return replace(result, verdict="not tested", sentence=str(error))
         verdict, sentence = "undecided", "Undecided what changed. "
-        if found.verdict.kind != "same":  # else the monitor sees what the tests do not
+        if found.verdict.kind != "same":  # else the monitor has found a change that the tests have not
             verdict, sentence = " or ".join(found.verdict.changes) or found.verdict.kind, ""
         return replace(result, verdict=verdict, sentence=sentence + found.sentence)
 

@@ -5,9 +5,9 @@ the way that the test allows for, each by a change of its own, and resampled onc
 Random mirrors and quarter turns of both sides make the permutation test exact. Brightness and contrast, position and
 size are brought to a standard for each image. Turned images are compared by rotation invariants of the inscribed disk.
 
-One more interpolation is seen in enough images, however smooth the features are. So a test is made several times: as
-the images are, and with either side resampled once more by each of the usual interpolations (or made as bright as the
-other, with clipping). Both sides are alike in the version that repeats the change, so the largest p-value is valid.
+With enough images, an interpolation is detected, however smooth the features are. Each test is therefore repeated:
+with the images as they are, and with either side resampled once more by each of the usual interpolations (or made as
+bright as the other). In the version that repeats the change both sides are alike, so the largest p-value is valid.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ Labels = NDArray[np.int64]
 _WIDTHS = (0.25, 1.0, 4.0)  # of Gaussian kernels, in medians of the squared distance
 _FREQUENCIES = 256  # random Fourier features of each kernel
 FEWEST = 20  # images of a set
-_CLEAR = 0.9  # fraction of images with content on a background from which position and size are standardised
+_CLEAR = 0.9  # fraction of images with content on a background from which position and size are standardized
 DEFAULT_PERMUTATIONS = 199
 PROPORTIONS, CLASSES, _DISTANCE = "class proportions", "classes", "distance"
 _FIRST = "nothing", CLASSES, _DISTANCE  # tests of whether there is any difference

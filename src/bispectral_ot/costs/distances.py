@@ -277,7 +277,7 @@ def _read(x: Rows, rows: slice) -> Rows:
     if not isinstance(x, np.memmap):
         return x[rows]
     found = np.array(x[rows])
-    # Pages of the map count as this process's memory until they are let go. Those of a private copy
+    # Pages of the map count as this process's memory until they are released. Those of a private copy
     # (mode "c") may contain data that exists nowhere else.
     if hasattr(mmap, "MADV_DONTNEED") and x._mmap is not None and x.mode != "c":  # type: ignore[attr-defined]
         x._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]

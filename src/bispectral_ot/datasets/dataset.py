@@ -22,7 +22,7 @@ KINDS: dict[str, str] = {kind: kind for kind in get_args(Kind)} | {"sphere": "sp
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images of one size, with or without labels; checked when it is made.
+    """Images of one size, with or without labels; validated on construction.
 
     Parameters
     ----------

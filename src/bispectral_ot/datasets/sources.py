@@ -70,7 +70,7 @@ class ArraySource:
                 done += len(kept)
                 runtime.progress(f"read {Path(self.what).name}", done, len(positions))
         check_length(self.rows, self.what)
-        if getattr(self.rows, "nchunks_initialized", 0) < self.stored_chunks:  # Zarr takes lost ones for zeros
+        if getattr(self.rows, "nchunks_initialized", 0) < self.stored_chunks:  # Zarr reads missing chunks as zeros
             raise DatasetError(f"{self.what}, or a part of it, was deleted while it was read; restore it.")
         return np.concatenate(parts)
 

@@ -47,8 +47,8 @@ def class_preservation(
 ) -> ClassPreservation:
     """Compare each source's own class with its label; sources of weight 0 are not counted.
 
-    Labels are the match's own by default. Numbers must mean the same on both sides: ``Dataset.labels`` count the
-    classes of their own set. If the sides have no class in common, the accuracy is NaN, with a warning.
+    Labels default to those of the match. Integers must refer to the same classes on both sides (``Dataset.labels``
+    refer to those of their own set). Without a common class, the accuracy is NaN, with a warning.
 
     Examples
     --------

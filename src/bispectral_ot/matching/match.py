@@ -59,7 +59,7 @@ def match(
     state: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Match:
-    """Match two datasets by content, up to a symmetry; one that misses its tolerance warns and has ``converged=False``.
+    """Match two datasets by content, up to a symmetry.
 
     If the tolerance is missed, a :class:`~bispectral_ot.NotConvergedWarning` is given and ``converged`` is False.
 
@@ -68,7 +68,7 @@ def match(
     source, target
         Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size; 1-D signals as
         (n, 1, length); point clouds as lists of arrays (points_i, 3), or (n, points, 3) with ``"so3-shapes"``. Names
-        and paths are loaded, as by :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
+        and paths are loaded, as by :func:`~bispectral_ot.load`. To pass labels, use ``Dataset(images, labels)``.
     symmetry
         Transformations to ignore: ``"rotation"`` (the default for images), ``"rotation-reflection"``; either with
         ``"-translation"``; ``"similarity"`` or ``"similarity-reflection"`` (with translation and scale);
@@ -82,7 +82,7 @@ def match(
     metric : ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for the metric that suits the features.
     intensity
         Whether brightness and contrast count: ``"ignore"`` (the default), ``"keep"``, or ``"affine"`` to ignore the
-        balance of colours as well (another stain, camera or lamp).
+        balance of colours as well (another stain, camera or lighting).
     frame
         Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"``, ``"common"``, or one for each
         set as ``("picture", "canvas")``; docs/frames.md. ``"auto"``: arrays whole, files in the frame that fits best.
