@@ -183,7 +183,7 @@ def test_bad_points_are_refused(x, y, options, message):
     [
         (torch.ones(3, 24, 24), torch.ones(2, 24, 24).byte(), r"source \(3, 24, 24\) .* target .* torch.uint8"),
         (torch.ones(3, 24, 24), torch.ones(2, 24, 24, device="meta"), "on cpu and target .* on meta; convert"),
-        (torch.ones(3, 24, 24), torch.full((2, 24, 24), torch.inf), r"target contains NaN or infinity .*\(3, 24, 24\)"),
+        (torch.ones(3, 24, 24), torch.full((2, 24, 24), torch.inf), r"target contains NaN or infinity.* \(3, 24, 24\)"),
         (torch.ones(3, 9, 9), torch.ones(3, 9, 9), r"\(n, 24, 24\), got \(3, 9, 9\); resize"),
         (torch.ones(3, 1, 24, 24), torch.ones(3, 1, 24, 24), r"channels last with x.permute\(0, 2, 3, 1\)"),
     ],
