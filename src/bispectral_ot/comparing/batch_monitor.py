@@ -87,7 +87,7 @@ class Monitor:
 
     @classmethod
     def fit(cls, reference: AnySet, *, run_length: int = 200, allowing_for: str = "nothing", seed: int = 0) -> Self:
-        """Monitor for a reference set of some hundred images, and more than a batch has.
+        """Monitor for a reference set of at least a few hundred images, more than a batch has.
 
         ``run_length`` is the expected number of batches between two false alarms, ``allowing_for`` a change that is no
         reason for an alarm: a name in :data:`~bispectral_ot.comparing.change_tests.CHANGES`.

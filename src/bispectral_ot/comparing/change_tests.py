@@ -100,9 +100,9 @@ class SymmetryTests:
     def adjusted(self) -> dict[str, float]:
         """P-values of closed testing, each for one of two questions.
 
-        Is there a difference: the tests up to nothing, of the classes and of the distance, corrected for their number
-        (Holm). What explains it: sets that agree up to a change agree up to all that include it, so that a change is
-        tested by its own p-value and by theirs (Simes), and is only rejected where all changes that it includes are.
+        Is there a difference? The tests that allow for nothing, of the classes and of the distance, corrected by Holm's
+        method. Which change explains it? Sets that agree up to a change agree up to all that include it: a change is
+        tested by its own p-value and by theirs (Simes), and is only rejected if all changes that it includes are.
         """
         p_values = self.p_values
         first = {name: p for name, p in self._tests.items() if name in _FIRST}
@@ -145,7 +145,7 @@ class SymmetryTests:
 
     @property
     def sentence(self) -> str:
-        """Verdict in words, with the p-values that it rests on."""
+        """Verdict in words, with the p-values that it is based on."""
         verdict, adjusted, tests = self.verdict, self.adjusted, self._tests
         both, left_out = f"{self.source} and {self.target}", ", ".join(self.left_out)
         strongest = min(tests, key=lambda name: tests[name])
@@ -190,7 +190,7 @@ def symmetry_tests(
 
     Parameters
     ----------
-    source, target : Sets of images of one size, of 20 images at least; no image may be in both.
+    source, target : Sets of at least 20 images of one size; no image may be in both.
     permutations, level : Number of permutations of each test, and significance level of all tests together.
     test_images, seed : Maximum number of images of each set, drawn at random, and random seed.
 
