@@ -120,7 +120,7 @@ class SymmetryTests:
 
     @property
     def verdict(self) -> Verdict:
-        """Smallest set of changes that explains the difference: those of the smallest that no test rejects."""
+        """Smallest changes that explain the difference, those that no test rejects."""
         p_values, level, adjusted = self.p_values, self.level, self.adjusted
         differing = {name for name in _FIRST if adjusted.get(name, 1.0) <= level}
         if CLASSES in differing:

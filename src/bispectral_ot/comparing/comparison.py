@@ -121,7 +121,7 @@ class Comparison:
 
     @property
     def distances(self) -> Vector:
-        """(N, N) debiased divergences: symmetric, exactly 0 on the diagonal, not clipped at 0."""
+        """Matrix (N, N) of debiased divergences, symmetric, exactly 0 on the diagonal, and not clipped at 0."""
         return self._matrix("distance")
 
     @property

@@ -110,7 +110,7 @@ class Dataset:
 
     @property
     def signals(self) -> NDArray[Any]:
-        """Input of the features: vectors, or else images."""
+        """Input of the features, which are the vectors if there are any, else the images."""
         return self.images if self.vectors is None else self.vectors
 
     def __len__(self) -> int:
