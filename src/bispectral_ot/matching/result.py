@@ -76,7 +76,7 @@ class Match:
         return match_html(self)
 
     def plot(self, kind: PlotKind | None = None, *, n: int = 6, k: int = 5, ax: Axes | None = None) -> Axes:
-        """Draw n sources with their k best targets (``kind="pairs"``) or the confusion table (``kind="classes"``)."""
+        """Draw n sources with their k best targets (``kind="pairs"``) or the confusion matrix (``kind="classes"``)."""
         return plot_match(self, kind, n=n, k=k, ax=ax)
 
     @property
