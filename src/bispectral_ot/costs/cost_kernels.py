@@ -35,7 +35,7 @@ _B0, _B1, _B2, _B3, _B4, _B5, _B6, _B7, _B8, _B9, _B10 = _exp2_coefficients(10)
 _ROWS_PER_FLUSH = 64
 # Between these products of squared norms, float32 inner products neither underflow nor overflow.
 _SMALLEST, _LARGEST = 1e-60, 1e70
-# Rows of b that stay in the second-level cache during a pass over the rows of a.
+# Rows of b that stay in the second-level cache while the rows of a pass by.
 _B_ROWS_IN_CACHE = 24
 
 
@@ -296,7 +296,7 @@ def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets
     top_indices, top_masses, top_costs = np.zeros((n, k), np.int64), np.zeros((n, k)), np.zeros((n, k))
     nearest, nearest_costs = np.zeros(n, np.int64), np.zeros(n)
     source_class_mass, target_class_mass = np.zeros((n, n_targets)), np.zeros((n_sources, m))
-    lanes = np.empty((8, n_targets + 1))  # several partial sums, so that additions need not wait for each other
+    lanes = np.empty((8, n_targets + 1))  # sums in turns: an addition need not wait for the one before it
     for i in range(n):
         codes, offset, step = rows.codes[i], rows.offsets[i], rows.steps[i]
         if f[i] == -np.inf:

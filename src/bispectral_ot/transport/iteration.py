@@ -21,8 +21,8 @@ PATIENCE = 200
 # Marginal error at which a stage before the final regularization ends.
 STAGE_TOL = 1e-2
 _MAX_DAMPING = 1e6
-# Size of a cost above which passes over the active entries save time, the error below which they are made, and the mass
-# of entries that they leave out, in tolerances spread over a row or a column: together a tenth of the tolerance.
+# Passes over active entries only: least size of the cost, largest error, and mass of a negligible entry in tolerances
+# spread over a row or a column (all negligible entries together have a tenth of the tolerance).
 _LARGE, _LOCALIZED, _NEGLIGIBLE = 2**23, 0.1, 10.0
 # Seconds between two writes of the state.
 EVERY = 10.0
@@ -112,7 +112,7 @@ class Iteration:
             if self.exhausted or len(self.history) >= limit or (over is cost and (error <= tol or stalled)):
                 break
             if over is not cost and (error <= 0.9 * tol or stalled):
-                over, anderson, self.error = cost, Anderson(), np.inf  # the last passes visit all entries
+                over, anderson, self.error = cost, Anderson(), np.inf  # the final error is that of all entries
                 continue
             if over is cost and gathers > 0 and error <= _LOCALIZED:
                 cut = np.log2(_NEGLIGIBLE * tol / max(cost.shape))
