@@ -53,6 +53,8 @@ autodoc_default_options = {"members": True}
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_param = False  # ``source, target`` stay together
+napoleon_attr_annotations = False
 _LISTED = "Properties"
 napoleon_custom_sections = [_LISTED]
 suppress_warnings = ["ref.python"]  # words of a description that are also names of attributes
@@ -97,8 +99,13 @@ def skip_defaults(app: Any, what: str, name: str, thing: Any, skip: bool, option
 
 
 def list_attributes(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Make a list of ``name, name : what they are``: napoleon takes one name, and what follows it for a type."""
+    """Attributes as a list, and one-line parameters ``name : text`` with their text as the description.
+
+    Napoleon accepts a single attribute name, and renders what follows the colon as a type.
+    """
     lines[:] = [re.sub(r"docs/(\w+)\.md", r":doc:`/\1`", line) for line in lines]
+    if "Parameters" in lines:
+        lines[:] = described(lines, lines.index("Parameters") + 2)
     if "Attributes" not in lines:
         return
     start = lines.index("Attributes")
@@ -113,6 +120,17 @@ def list_attributes(app: Any, what: str, name: str, thing: Any, options: Any, li
             listed.append("  " + line.strip())
     # a section of its own kind: napoleon would take a rubric here for one more parameter
     lines[start:end] = [_LISTED, "-" * len(_LISTED), *listed, ""]
+
+
+def described(lines: list[str], start: int) -> list[str]:
+    """Lines with the text of each one-line parameter, from ``start`` to the end of the section, on its own line."""
+    found, inside = lines[:start], True
+    for line, following in zip(lines[start:], [*lines[start + 1 :], ""], strict=True):
+        inside = inside and not re.fullmatch("-{3,}", following)  # a title of the next section
+        names, colon, text = line.partition(" : ")
+        one_line = inside and colon and not line.startswith(" ") and not following.startswith(" ")
+        found += [names, f"    {text}"] if one_line else [line]
+    return found
 
 
 def setup(app: Any) -> None:

@@ -29,8 +29,8 @@ digits""",
     ),
     (
         _MARKDOWN,
-        """Take two disjoint halves, rotate the images of one of them by random angles, and match it with the other. A
-notebook shows the main figures of a match, some sources with their best targets, and the confusion matrix.""",
+        """Split the digits into two halves, rotate the images of one half by random angles, and match it with the
+other. A notebook shows the main figures of a match, some sources with their best targets, and the confusion matrix.""",
     ),
     (
         _CODE,
@@ -54,8 +54,8 @@ axes.set_title("rotated digits and their best matches");""",
     (_CODE, """match.plot("classes");"""),
     (
         _MARKDOWN,
-        """Labels are transferred from the targets to the sources. `to_check` lists those to check by hand. The
-transport plan is never formed, but its rows can be computed.""",
+        """Labels are transferred from the targets to the sources. `to_check` lists the labels to check by hand. The
+transport plan is never stored, but its rows can be computed.""",
     ),
     (
         _CODE,

@@ -85,8 +85,8 @@ def write_reference(stub: Path, page: Path) -> None:
     lines = [
         "# Reference",
         "",
-        "The first list of a section has names at the top of the package: `import bispectral_ot as bot; bot.match()`.",
-        "Others are results, or imported from the module that is shown. All examples are tested.",
+        "The first table of each section lists names of the package: `import bispectral_ot as bot; bot.match()`.",
+        "The second table lists results, and names to import from the module shown. All examples are tested.",
         "",
     ]
     for room, title in ROOMS.items():
@@ -126,7 +126,8 @@ def write_commands(page: Path) -> None:
     lines = [
         "# All commands and options",
         "",
-        f"The texts of `{PROGRAM} COMMAND --help`. See [command line](../program.md) for what all commands share.",
+        f"These are the texts of `{PROGRAM} COMMAND --help`. What all commands have in common is described in",
+        "[command line](../program.md).",
         "",
     ]
     for name, command in group.commands.items():

@@ -88,7 +88,7 @@ def run_verdicts(
     images: int = 300,
     repeats: int = 20,
 ) -> list[dict[str, Any]]:
-    """Count verdicts, and sentences that contradict a p-value in them; writes ``verdicts.json`` and ``verdicts.md``.
+    """Verdicts by set and change, and sentences that contradict p-values; writes ``verdicts.json``, ``verdicts.md``.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def run_monitor(
     skip: int = 20_000,
     root: str | Path | None = None,
 ) -> list[dict[str, Any]]:
-    """Measure the run length without change and the delay of monitors, and of MMD on windows of 1 and 3 batches.
+    """Run length without change and detection delay of monitors, and of MMD on windows of 1 and 3 batches.
 
     Writes ``monitor.json`` and ``monitor.md``. Each monitor has a reference of 2,000 images of its own.
 

@@ -56,7 +56,7 @@ def run_comparison(
     seed: int = 0,
     root: str | Path | None = None,
 ) -> dict[str, list[Cell]]:
-    """Compare halves, rotated halves and other sets; halves of several sizes; and count rejections of tests.
+    """Distances between halves, rotated halves and other sets, halves of several sizes, and rejection rates of tests.
 
     Writes a cell for each figure to ``cells/``, and for each part its cells and a table, such as ``rates.json`` and
     ``rates.md``. Parts may be run one after the other into one folder.

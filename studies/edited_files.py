@@ -43,7 +43,7 @@ def run_edited_files(
     seeds: int = 1,
     root: str | Path | None = None,
 ) -> list[dict[str, Any]]:
-    """Verdicts of comparisons of two folders; writes ``files.json`` and ``files.md``.
+    """Verdicts on pairs of folders, one of which was edited; writes ``files.json`` and ``files.md``.
 
     Both sides are saved in the same way: grey images as PNG, colour images as JPEG of quality 90.
 

@@ -62,7 +62,7 @@ def run_frames(
     seeds: int = 1,
     shaded: bool = False,
 ) -> list[dict[str, Any]]:
-    """Match one half of each folder, changed as an export would be, with the other half, by each frame.
+    """Match one half of each folder, changed as by an export, with the other half, in each frame.
 
     Images are reduced to ``side`` pixels, written to files, and matched by their folders as a user would. Writes a cell
     for each figure, all of them to ``results.json``, and ``table.md`` (transport) and ``nearest.md`` (nearest target).

@@ -60,7 +60,7 @@ def run_ablation(
     preset: Preset = Preset(per_class=1000),  # noqa: B008 (frozen)
     root: str | Path | None = None,
 ) -> dict[str, list[Answer]]:
-    """Vary one choice of the paper at a time: a table for each question.
+    """Vary one choice of the paper at a time, with one table for each question.
 
     An experiment that two questions need is done once. Writes ``<question>.md`` and ``<question>.json``.
 

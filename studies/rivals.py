@@ -50,7 +50,7 @@ def efficientnet() -> Any:
 def run_rivals(
     out: str | Path, folders: Sequence[str], *, per_class: int = 60, seeds: int = 2, network: bool = True
 ) -> list[dict[str, Any]]:
-    """Match one half of each folder, rotated at random, with the other half, by every method.
+    """Label one half of each folder, rotated at random, from the other half, with every method.
 
     Writes ``results.json``, a list of cells (set, seed, method, accuracy, seconds), and ``table.md``. Cells that
     ``results.json`` has are not computed again.

@@ -41,7 +41,7 @@ def run_symmetry_levels(
     skip: int = 20_000,
     root: str | Path | None = None,
 ) -> list[Cell]:
-    """Measure levels, and the power to find a removed class; writes ``levels.json`` and ``levels.md``.
+    """Level of the symmetry tests, and power to detect a removed class; writes ``levels.json`` and ``levels.md``.
 
     Each set has each interpolation and each fill once; four sets have all 16 pairs of them.
 

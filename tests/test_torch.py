@@ -164,7 +164,7 @@ def test_turned_digits_have_a_loss_of_at_most_2_percent_of_that_to_another_class
     [
         (torch.ones(3, 2), torch.ones(3, 4), {}, r"\(3, 2\) and \(3, 4\)"),
         (torch.ones(3, 2).long(), torch.ones(4, 2), {}, r"x \(3, 2\) torch.int64 .* y \(4, 2\) .* with .float"),
-        (torch.ones(4, 2), torch.full((3, 2), torch.nan), {}, r"y has NaN .* x \(4, 2\) .* y \(3, 2\) .* repair"),
+        (torch.ones(4, 2), torch.full((3, 2), torch.nan), {}, r"y contains NaN .* x \(4, 2\) .* y \(3, 2\) .* repair"),
         (torch.ones(3, 2), torch.ones(3, 2).double(), {}, r"one device and dtype.* x \(3, 2\) .* y \(3, 2\) .*\.to\("),
         (torch.ones(3, 2), torch.ones(4, 2, device="meta"), {}, r"x \(3, 2\) .* on cpu and y \(4, 2\) .* on meta"),
         (np.ones((3, 2)), torch.ones(3, 2), {}, "x must be a tensor, got ndarray"),
@@ -183,7 +183,7 @@ def test_bad_points_are_refused(x, y, options, message):
     [
         (torch.ones(3, 24, 24), torch.ones(2, 24, 24).byte(), r"source \(3, 24, 24\) .* target .* torch.uint8"),
         (torch.ones(3, 24, 24), torch.ones(2, 24, 24, device="meta"), "on cpu and target .* on meta; convert"),
-        (torch.ones(3, 24, 24), torch.full((2, 24, 24), torch.inf), r"target has NaN or infinity .*\(3, 24, 24\)"),
+        (torch.ones(3, 24, 24), torch.full((2, 24, 24), torch.inf), r"target contains NaN or infinity.* \(3, 24, 24\)"),
         (torch.ones(3, 9, 9), torch.ones(3, 9, 9), r"\(n, 24, 24\), got \(3, 9, 9\); resize"),
         (torch.ones(3, 1, 24, 24), torch.ones(3, 1, 24, 24), r"channels last with x.permute\(0, 2, 3, 1\)"),
     ],

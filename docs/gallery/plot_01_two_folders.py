@@ -2,8 +2,8 @@
 Match two folders
 =================
 
-Two folders of image files: one has a sub-folder per class, the other has no labels, and its images are rotated at
-random. The match labels the second folder.
+One folder has a sub-folder per class. The other has no labels, and its images are rotated at random. The match labels
+the images of the second folder.
 """
 
 # %%

@@ -15,7 +15,7 @@ source = bot.rotate_randomly(source)
 match = bot.match(source, target)
 
 # %%
-# Keep only the most probable labels: fewer labels, but more of them are correct.
+# If only the most probable labels are kept, a larger fraction of them is correct.
 labels = match.labels()
 right = labels.label.to_numpy() == np.array(source.classes)[source.labels]
 order = np.argsort(-labels.probability.to_numpy())

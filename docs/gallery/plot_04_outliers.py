@@ -22,8 +22,8 @@ print(f"{len(found.indices)} outliers")
 print(f"{missing[found.indices].mean():.0%} of them are 2, 3, 4, 5 or 8")
 
 # %%
-# The score of a source is a p-value: the fraction of targets that are at least as far from the other targets. Scores
-# of sources of known classes are spread between 0 and 1; those of new classes are near 0.
+# The score of a source is a p-value: the fraction of targets that are at least as far from the other targets. Sources
+# of known classes have scores between 0 and 1; sources of new classes have scores near 0.
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 bins = np.linspace(0, 1, 21)
 axes.hist(

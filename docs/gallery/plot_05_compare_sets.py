@@ -2,8 +2,8 @@
 Compare five sets and test for drift
 ====================================
 
-Four batches of the same digits and one that has drifted: a class is missing and noise was added. ``compare`` gives a
-distance for each pair, the distance expected from sampling alone, and a permutation test.
+Four batches of digits come from one population. The fifth has drifted: a class is missing and noise was added.
+``compare`` gives a distance for each pair, the distance expected from sampling alone, and a permutation test.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 Did the content change, or only the pose?
 =========================================
 
-Two sets of images have different pixels. Did the content change, or were the images only moved? The symmetry tests
-repeat a two-sample test and each time allow for another change.
+The pixels of two sets of images differ. Did the content change, or were the images only rotated or shifted? The
+symmetry tests repeat a two-sample test and allow for another change each time.
 """
 
 import matplotlib.pyplot as plt

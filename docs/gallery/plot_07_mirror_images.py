@@ -25,7 +25,7 @@ kept = {
 
 # %%
 # Fraction of each class that is matched to its own class. Up to rotation only, mirrored digits without mirror symmetry
-# (2, 5, 7) are mismatched, and a warning says that the sets differ. Symmetric digits (0, 1, 8) are not affected.
+# (2, 5, 7) get wrong matches, and a warning says that the sets differ. Symmetric digits (0, 1, 8) are not affected.
 figure, several = plt.subplots(1, 2, figsize=(8, 3.3), layout="constrained", sharey=True)
 for axes, (symmetry, (plain, flipped)) in zip(several, kept.items(), strict=True):
     axes.bar(np.arange(10) - 0.2, plain, 0.4, label="rotated")

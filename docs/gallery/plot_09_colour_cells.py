@@ -56,7 +56,7 @@ for axes, image in zip(several.flat, source.images[::5], strict=True):
     axes.set_axis_off()
 
 # %%
-# Colour needs no option; reflections and translations do. Compare with grey images and with pixels:
+# Colour is used without an option; reflections and translations need one. For comparison, grey images and pixels:
 match = bot.match(source, target, symmetry="rotation-reflection-translation")
 grey = [bot.Dataset(side.images.mean(axis=-1), side.labels) for side in (source, target)]
 for name, each in {

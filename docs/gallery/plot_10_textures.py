@@ -2,8 +2,8 @@
 Textures
 ========
 
-Grain, stripes, dots and ridges have no centre and no upright pose. The default features adapt: the global part gets
-little weight, the local part most.
+Grain, stripes, dots and ridges have no centre and no upright pose. The default features give little weight to the
+global part and most weight to the local part.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Signals on a circle
 ===================
 
-Heart beats, tides and daily traffic are periodic signals with an arbitrary starting point. The bispectrum on the circle
-ignores the starting point and nothing else.
+Heartbeats, tides and daily traffic are periodic signals with an arbitrary starting point. The bispectrum on the circle
+does not depend on the starting point, and keeps everything else.
 """
 
 import matplotlib.pyplot as plt

@@ -25,7 +25,7 @@ moved = np.array(
 moved += random.normal(0, 0.02, moved.shape)
 
 # %%
-# Match moved signals with the originals. By raw values this fails; by bispectra every signal finds its original.
+# Match transformed signals with the originals. With raw values this fails; with bispectra every match is correct.
 bispectrum = GroupBispectrum(group).fit(signals)
 figure, several = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
 for axes, title, transform in zip(

@@ -35,7 +35,7 @@ for symmetry in ("none", "so3"):
     )
 
 # %%
-# Two digits, each at three places: the features of a digit agree.
+# Two digits, each at three places: the features of each digit agree.
 from bispectral_ot.features import SphereBispectrum
 
 bispectrum = SphereBispectrum(lmax=10).fit(upright)

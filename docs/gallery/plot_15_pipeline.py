@@ -2,9 +2,9 @@
 In a scikit-learn pipeline
 ==========================
 
-Every invariant is a scikit-learn transformer. In front of a classifier it gives a model that ignores rotations, without
-rotated images in training. The scaler comes after the principal components. Do not standardize features for ``match``:
-they are already weighted.
+Every invariant is a scikit-learn transformer. A pipeline of an invariant and a classifier ignores rotations, without
+rotated images in the training set. Here the principal components are standardized. Do not standardize features for
+``match``: they are already weighted.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Invert a bispectrum
 ===================
 
-The bispectrum only loses the shift: the signal can be recovered from it. The power spectrum has no phases and does not
-determine the signal.
+The bispectrum determines the signal up to a shift, and the signal can be recovered from it. The power spectrum has no
+phases and does not determine the signal.
 """
 
 import matplotlib.pyplot as plt

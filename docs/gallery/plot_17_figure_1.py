@@ -2,8 +2,8 @@
 Figure 1 of the paper: distances between rotated copies
 =======================================================
 
-Six digits, each rotated by many angles, mapped to the plane by their distances. By pixels the copies of a digit are
-scattered; by bispectra they nearly coincide.
+Six digits, each rotated by many angles, are mapped to the plane by their distances. With pixels, the copies of a digit
+are scattered; with bispectra, they nearly coincide.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@ PyTorch: images that flow to a set
 ==================================
 
 The pixels of a batch of images are optimized until the batch matches a set of digits. The invariant loss ignores the
-rotation of the digits; transport between pixels does not. Needs the extra ``torch``.
+rotation of the digits; transport between pixels does not. This example needs the extra ``torch``.
 """
 
 import matplotlib.pyplot as plt
@@ -54,8 +54,8 @@ if torch:
     }
 
 # %%
-# By pixels the particles become the rotated fours of the target. With the invariant loss they stay upright and only
-# lose their noise.
+# With pixels, the particles become the rotated fours of the target. With the invariant loss, they stay upright and only
+# the noise disappears.
 if torch:
     figure, several = plt.subplots(4, 10, figsize=(8, 3.4), layout="constrained")
     rows = {"target": target, "start": start} | {

@@ -3,7 +3,7 @@ PyTorch: angles and shifts by gradient
 ======================================
 
 Each image of a batch has an angle and a shift, which are learned by minimizing the Sinkhorn divergence between the
-batch and a reference set. Images are not paired: the two sets are compared as a whole. Needs the extra ``torch``.
+batch and a reference set. Images are not paired: the sets are compared as a whole. Needs the extra ``torch``.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 PyTorch: a generator for rotated digits
 =======================================
 
-A small network learns to draw digits from examples at random angles. With the invariant loss it need not learn all
-angles. ``compare`` evaluates the result. Needs the extra ``torch``.
+A small network learns to generate digits from examples at random angles. With the invariant loss, it does not have to
+learn all angles. ``compare`` evaluates the result. This example needs the extra ``torch``.
 """
 
 import matplotlib.pyplot as plt
@@ -71,9 +71,9 @@ if torch:
         axes_row[0].set_ylabel(name, rotation=0, ha="right", va="center")
 
 # %%
-# With so few steps and so small a network, most images are strokes like ones; zeros and fours are poor. Distances of
-# the generated images to the examples, up to rotation, before and after training. The distance between two halves of
-# the examples is what a perfect generator would reach.
+# The network is small and was trained for few steps: most images look like ones; zeros and fours are poor. These are
+# the distances of the generated images to the examples, up to rotation, before and after training. The distance between
+# two halves of the examples is the best value that a generator can reach.
 if torch:
     sets = {
         "untrained": before,

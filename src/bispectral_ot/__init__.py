@@ -14,5 +14,5 @@ True
 
 import lazy_loader
 
-# The names stand in __init__.pyi. Rooms load when something of theirs is first asked for: the import stays fast.
+# Names are listed in __init__.pyi. A subpackage is imported when one of its names is first used: imports stay fast.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,4 +1,4 @@
-# The public names, and where they live: type checkers read this file, and so does __init__.py.
+# The public names and their modules, for type checkers and for __init__.py.
 from ._version import (
     __version__ as __version__,
 )

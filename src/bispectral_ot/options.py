@@ -124,15 +124,15 @@ class FeatureOptions(Options):
     features: checks.FeatureName | Any = option(
         None,
         "Feature extractor. ring-bispectrum reproduces the paper; best-rotation compares pairs at their best rotation. "
-        "Or files of vectors, one for each set, as A.npy,B.npy (.npz, .parquet, .h5, .h5ad; FILE:NAME names an array); "
-        "vectors: the sets themselves are such files.",
+        "To match vectors, give one file for each set, as A.npy,B.npy (.npz, .parquet, .h5, .h5ad; FILE:NAME names an "
+        "array), or the name vectors if the sets themselves are such files.",
         shown="bispectrum of the symmetry",
     )
     metric: checks.Metric | None = option(None, "Distance between features.", shown="that of the features")
     intensity: checks.Intensity | None = option(
         None, "Brightness and contrast: ignore or keep them; affine also ignores the colour balance.", shown="ignore"
     )
-    pca: int | None = option(None, "Number of principal components: faster, approximate.", bounds=_COUNT)
+    pca: int | None = option(None, "Reduce the features to N principal components: faster, approximate.", bounds=_COUNT)
     normalize: bool = option(True, "Standardize pixels to mean 0 and standard deviation 1 over all sets.", cli=False)
 
 
@@ -185,7 +185,7 @@ class CompareOptions(FeatureOptions):
     bootstrap: int = option(0, "Bootstrap samples per pair (0: no interval).", TESTS, bounds=_NATURAL)
     symmetry_tests: bool = option(False, "Test which changes explain the difference of each pair.", TESTS)
     level: float = option(0.05, "Significance level.", TESTS, bounds="above 0 and below 1")
-    test_images: int = option(2000, "Maximum number of images per set used in tests.", TESTS, bounds="of at least 2")
+    test_images: int = option(2000, "Maximum number of images per set in tests.", TESTS, bounds="of at least 2")
     seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
 
 
@@ -198,7 +198,7 @@ class UprightOptions(Options):
     )
     features: checks.FeatureName | Any = option(None, "Feature extractor.", shown="bispectrum of the symmetry")
     pose_neighbours: int = option(10, "Number of targets that vote on the pose of a source.", bounds=_COUNT)
-    fill: float | None = option(None, "Grey value of new corners in a file.", OUTPUT, shown="median of the border")
+    fill: float | None = option(None, "Value of new corners, as in the file.", OUTPUT, shown="median of the border")
     expand: bool = option(False, "Enlarge the canvas so that no corner is cut off.", OUTPUT)
     include_ambiguous: bool = option(False, "Also rotate images whose pose is ambiguous.", OUTPUT)
 

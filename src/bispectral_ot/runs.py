@@ -49,7 +49,7 @@ def new_run(folder: str | Path, *, verb: str, inputs: Inputs = (), overwrite: bo
         stopped: BaseException | None = None
         try:
             yield partial
-        except (KeyboardInterrupt, SystemExit) as error:  # results are worth more than figures
+        except (KeyboardInterrupt, SystemExit) as error:  # keep the results without the missing figures
             if not (partial / RESULTS).exists():
                 raise
             stopped = error

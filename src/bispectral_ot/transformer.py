@@ -190,7 +190,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
                 if X.dtype.kind == "O":
                     raise InputError("expected one numeric array, got objects: are all images of the same size?")
                 if len(shape) == 3 and shape[0] <= 4 < shape[2]:
-                    raise InputError(f"images of shape {shape} look like channels first; give them last.")
+                    raise InputError(f"images of shape {shape} look like channels first; use numpy.moveaxis(X, 1, -1).")
                 if not reset and (*shape, 1)[:3] != (*self.image_shape_, 1)[:3]:
                     given, fitted = (" x ".join(map(str, each)) for each in (shape, self.image_shape_))
                     own = f"this {type(self).__name__} was fitted on {fitted}"
@@ -205,7 +205,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
             finite = np.isfinite(rows[start : start + _CHECKED_ROWS])
             if not finite.all():
                 bad = first + start + int(np.argmin(finite.all(axis=1)))
-                raise InputError(f"signal {bad} (counting from 0) has NaN or infinity in it; repair or remove it.")
+                raise InputError(f"signal {bad} (counting from 0) contains NaN or infinity; repair or remove it.")
         return rows, shape
 
 

@@ -39,7 +39,7 @@ def test_unusable_sets(program, sets, tmp_path, monkeypatch, bad, words):
         (("--features", "best-rotation", "--metric", "l1"), "metric at the best rotation"),
         (("--working-memory", "1kB"), "does not fit into a working memory of 1.0 kB"),
         (("--source-split", "test"), "test split"),
-        (("--split-halves",), "--split-halves is for one set on both sides"),
+        (("--split-halves",), "--split-halves needs one set as SOURCE and TARGET"),
     ],
 )
 def test_unusable_options(program, sets, tmp_path, options, words):

@@ -225,7 +225,7 @@ def test_a_deleted_working_directory_is_told(sets, tmp_path):
     words = f"cd {tmp_path / 'gone'} && rmdir {tmp_path / 'gone'} && {SCRIPT} match {sets / 'a.npz'} b.npz --out run"
     done = subprocess.run(["sh", "-c", words], capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == "error: the current folder does not exist any more; change to another one.\n"
+    assert done.stderr == "error: the current folder was deleted; change to another folder.\n"
 
 
 def test_a_bug_is_told_apart_from_a_result(program, monkeypatch):

@@ -205,7 +205,7 @@ def test_a_run_is_repeated_from_its_run_json(program, sets, run, tmp_path):
     ("content", "words"),
     [
         ("[" * 100_000, "run.json is damaged"),
-        ("{}", "is not a run.json of this program"),
+        ("{}", "run.json has no 'config'; give the run.json of an earlier run"),
         ('{"config": {"verb": "compare"}}', "is a run of 'compare', not of 'match'"),
         ('{"config": {"verb": "match", "sourc": "a"}}', "unknown option 'sourc'; did you mean 'source'"),
         ('{"config": {"verb": "match", "seed": {}}}', "seed must be an integer of at least 0, got {}"),

@@ -160,9 +160,9 @@ def test_labels_separate_what_images_do_not(halves):
         ([0, 0], {}, "two sets are called 'digits"),
         ({"one": 0, "large": np.ones((3, 9, 9))}, {}, "8 x 8"),
         ({"one": 0, "blank": np.zeros((3, 8, 8))}, {}, "'blank'"),
-        ({"one": 0, "single": np.eye(8)[None]}, {}, "one image only"),
-        ({"one": 0, "other": 1}, {"permutations": 5}, "19 at least"),
-        ({"one": 0, "other": 1}, {"permutations": 19, "level": 0.01}, "99 at least"),
+        ({"one": 0, "single": np.eye(8)[None]}, {}, "only one image"),
+        ({"one": 0, "other": 1}, {"permutations": 5}, "at least 19"),
+        ({"one": 0, "other": 1}, {"permutations": 19, "level": 0.01}, "at least 99"),
         ({"one": 0, "other": np.random.default_rng(0).random((5, 8, 8))}, {"labels": True}, "'other' has none"),
     ],
 )

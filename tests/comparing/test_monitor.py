@@ -79,7 +79,7 @@ def test_damaged_files_are_refused(monitor, tmp_path):
 
 @pytest.mark.parametrize(
     ("batch", "message"),
-    [(np.ones((9, 8, 8)), "10 at least"), (np.ones((901, 8, 8)), "900 at most"), (np.ones((20, 9, 9)), "shape")],
+    [(np.ones((9, 8, 8)), "10 to 900"), (np.ones((901, 8, 8)), "10 to 900"), (np.ones((20, 9, 9)), "shape")],
 )
 def test_bad_batches_are_explained(monitor, batch, message):
     with pytest.raises(bot.InputError, match=message):

@@ -182,8 +182,8 @@ def test_resampling_is_that_of_scipy(name, order):
 @pytest.mark.parametrize(
     ("count", "other", "permutations", "message"),
     [
-        (19, 1, 199, "19 images; symmetry tests need 20"),
-        (40, 1, 99, "too few for 8 tests.*ask for 159"),
+        (19, 1, 199, "19 images; symmetry tests need at least 20"),
+        (40, 1, 99, "too few for 8 tests.*use at least 159"),
         (40, 0, 199, "40 images of 'digits.*' are also in"),
     ],
 )

@@ -271,8 +271,8 @@ def test_files_that_vanish_after_they_were_listed(tmp_path: Path):
     (tmp_path / "a.zarr/c/3/0/0").unlink()
     for name in ("a.npy", "a.h5", "a.mrcs"):  # HDF5 reads zeros, a mapped file ends the process
         os.truncate(tmp_path / name, 5000)
-    gone = ("3.png: No such file", "a.npz::images: No such file", "a.zarr::images, or a part of it, has vanished")
-    for lazy, words in zip(listed, (*gone, *["was cut off while it was read"] * 4), strict=True):
+    gone = ("3.png: No such file", "a.npz::images: No such file", "a.zarr::images, or a part of it, was deleted")
+    for lazy, words in zip(listed, (*gone, *["was truncated while it was read"] * 4), strict=True):
         with pytest.raises(DatasetError, match=words):
             lazy.read()
 
@@ -291,5 +291,5 @@ def test_grids_on_the_sphere_must_have_one_size(tmp_path: Path):
     paths = [tmp_path / "a.npy", tmp_path / "b.npy"]
     for sets in (paths, [np.load(path) for path in paths]):
         for compared in (lambda s: bot.match(*s, symmetry="so3"), lambda s: bot.compare(s, symmetry="so3")):
-            with pytest.raises(InputError, match=r"different sizes.*spheres are not resized"):
+            with pytest.raises(InputError, match=r"different sizes.*resample the signals"):
                 compared(sets)

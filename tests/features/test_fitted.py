@@ -106,7 +106,7 @@ def test_bad_input_is_named(three):
             FittedFeatures(three, choose_features(symmetry="so3-shapes"))
         with pytest.raises(bot.InputError, match="pca must be an integer from 1 to 64, got 65"):
             FittedFeatures(three, choose_features("pixels"), pca=65)
-        with pytest.raises(bot.InputError, match="principal components cannot be turned"):
+        with pytest.raises(bot.InputError, match="best-rotation features cannot be reduced"):
             FittedFeatures(three, choose_features("best-rotation"), pca=3)
 
 

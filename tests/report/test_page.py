@@ -44,7 +44,7 @@ def test_a_run_inside_a_run_is_another(tmp_path: Path) -> None:
     (inner / "pixels" / "page-data.json").rename(inner / "page-data.json")
     assert [panel["title"] for panel in panels(write_report(run))] == ["outer"]
     (run / "run.json").unlink()
-    with pytest.raises(InputError, match=r"holds runs but is none itself; give one of them, such as .*second[.]$"):
+    with pytest.raises(InputError, match=r"contains runs but is not a run itself; give one .* such as .*second[.]$"):
         write_report(run)
 
 

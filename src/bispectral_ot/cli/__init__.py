@@ -26,7 +26,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 def run() -> None:
     """Entry point of the program."""
     try:
-        # shells start background jobs with SIGINT ignored; it is handled all the same
+        # shells start background jobs with SIGINT ignored; handle it nevertheless
         signal.signal(signal.SIGINT, _stop)
         signal.signal(signal.SIGTERM, _stop)
         from bispectral_ot.cli import main

@@ -110,9 +110,9 @@ def _take_config(context: typer.Context, path: Path | None) -> Path | None:
     record = read_json(file)
     config = record.get("config")
     if not isinstance(config, dict):
-        raise InputError(f"{file} is not a run.json of this program: it has no 'config'.")
+        raise InputError(f"{file} has no 'config'; give the run.json of an earlier run.")
     if (found := config.pop("verb", None)) != verb:
-        raise InputError(f"{file} is a run of {found!r}, not of {verb!r}; use that command.")
+        raise InputError(f"{file} is a run of {found!r}, not of {verb!r}; use the command {found}.")
     taken = {name: value for name, value in config.items() if name != "out" and value is not None}
     kinds = getattr(context.command.callback, "__options__", ())
     owners = {field.name: kind for kind in kinds for field in kind.fields()}

@@ -114,9 +114,9 @@ def monitor(
     with shown_warnings(), progress_bars(quiet=output.quiet):
         if model is not None:
             if len(sets) != 1:
-                raise InputError(f"one reference set is needed with --model, got {len(sets)}.")
+                raise InputError(f"--model needs exactly one reference set, got {len(sets)}.")
             if model.suffix != ".npz":
-                raise InputError(f"the file of a monitor ends in .npz, but --model is {model}.")
+                raise InputError(f"--model must be a file that ends in .npz, got {model}.")
             reference = load(sets[0], resize=options.resize, grey=options.grey, seed=options.seed)
             length, allowed = options.run_length, options.allowing_for
             made = Monitor.fit(reference, run_length=length, allowing_for=allowed, seed=options.seed)
@@ -127,7 +127,7 @@ def monitor(
                 say(f"monitor of {len(reference):,} images: {model}")
             return
         if len(sets) < 2:
-            raise InputError("give --model FILE to make a monitor, or a monitor and at least one new set.")
+            raise InputError("give --model FILE to create a monitor, or a monitor and at least one new set.")
         path, table = Path(sets[0]), Path(sets[0]).with_suffix(".csv")
         watch = Monitor.load(path)
         results = []

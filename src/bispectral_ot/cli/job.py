@@ -146,10 +146,10 @@ def list_sets(words: Sequence[tuple[str, Split]], reading: opt.ImageOptions, opt
     positions = [np.arange(len(listing)) for listing in listings]
     if getattr(reading, "split_halves", False):
         if words[0] != words[1]:
-            raise InputError("--split-halves is for one set on both sides; give it twice, or leave the option out.")
+            raise InputError("--split-halves needs one set as SOURCE and TARGET; name it twice, or leave it out.")
         positions = [np.sort(half) for half in half_positions(listings[0], seed=reading.seed)]
     if reading.limit is not None:
-        # a stream for each set, so that a set and itself do not give the same images
+        # one random stream for each set: both sides may be the same set
         positions = [drawn(each, reading.limit, seed=reading.seed, stream=i) for i, each in enumerate(positions)]
     if asked := _for_flat_images(reading):
         for listing in listings:

@@ -22,7 +22,7 @@ from bispectral_ot.cli.match_commands import demo, match, predict, upright
 from bispectral_ot.errors import InputError, RunKeptError
 
 KEPT_ELSEWHERE, BAD_INPUT, BUG = 1, 2, 3
-# Messages of the system's loader and of Python if a library or a thread does not fit into memory.
+# Messages of the system's loader and of Python when memory is too small for a library or a thread.
 _NO_ROOM = ("failed to map segment", "cannot allocate memory", "can't start new thread")
 
 
@@ -40,7 +40,7 @@ class Program(Group):
             try:
                 os.getcwd()
             except OSError:  # it was deleted
-                raise InputError("the current folder does not exist any more; change to another one.") from None
+                raise InputError("the current folder was deleted; change to another folder.") from None
             code, message = super().main(words, **options), ""
         except SystemExit as stop:
             code, message = stop.code, ""

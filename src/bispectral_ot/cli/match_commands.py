@@ -39,8 +39,8 @@ _MARGINALS = {
 }
 # Features of the demo by name, so that its table does not change with the defaults.
 _DEMO = ("pixels", "ring-bispectrum", "bispectrum")
-_FITTED = 1024  # images of both sets; with as many moved ones, the fit of the default features uses no more
-_LONG_TRIAL = 5.0  # seconds of a trial of --dry-run from which no larger one follows
+_FITTED = 1024  # images of both sets above which the fit of the default features takes no longer
+_LONG_TRIAL = 5.0  # seconds of a trial of --dry-run after which there is no larger one
 
 
 def match(
@@ -249,7 +249,7 @@ class MatchTask:
             frame="canvas",  # frames were chosen when the sets were read
             solver=self.solver,
             corrections=None if some else self.reading.corrections,
-            state=Path(f"{self.out}.solve.npz") if resumed else None,  # of a cluster, which may be lost
+            state=Path(f"{self.out}.solve.npz") if resumed else None,  # a cluster may be lost during the solve
             **{name: getattr(self.options, name) for name in names},
         )
         table = class_table(found)

@@ -35,7 +35,7 @@ _FEWEST, _SHOWN = 10, 500  # images of a batch, batches on a page
 class BatchResult:
     """Comparison of one batch with the reference; ``verdict`` and ``sentence`` are empty without an alarm.
 
-    ``statistic`` is the largest of the standardised distances between mean embeddings, of this or of recent batches.
+    ``statistic`` is the largest of the standardized distances between mean embeddings, of this or of recent batches.
     """
 
     batch: str
@@ -87,7 +87,7 @@ class Monitor:
 
     @classmethod
     def fit(cls, reference: AnySet, *, run_length: int = 200, allowing_for: str = "nothing", seed: int = 0) -> Self:
-        """Monitor for a reference set of some hundred images, and more than a batch has.
+        """Monitor for a reference set of at least a few hundred images, more than a batch has.
 
         ``run_length`` is the expected number of batches between two false alarms, ``allowing_for`` a change that is no
         reason for an alarm: a name in :data:`~bispectral_ot.comparing.change_tests.CHANGES`.
@@ -97,7 +97,7 @@ class Monitor:
         dataset = as_dataset(reference)
         check_flat(dataset, "a monitor")
         if len(dataset) < FEWEST:
-            raise InputError(f"the reference has {len(dataset)} images; a monitor needs {FEWEST} at least.")
+            raise InputError(f"the reference has {len(dataset)} images; a monitor needs at least {FEWEST}.")
         dataset = dataset.select(random_rows(len(dataset), _CORE, seed=seed))
         images = reduced(dataset.images)
         limits = float(images.min()), float(images.max())
@@ -133,9 +133,9 @@ class Monitor:
         n = len(dataset)
         shape = tuple(dataset.images.shape[1:])
         if shape != self.shape:
-            raise InputError(f"images of {name!r} have the shape {shape}, but those of the reference {self.shape}.")
+            raise InputError(f"images of {name!r} have shape {shape}; expected {self.shape}, as in the reference.")
         if not _FEWEST <= n <= len(self.core):
-            raise InputError(f"{name!r} has {n} images; a batch needs {_FEWEST} at least, {len(self.core)} at most.")
+            raise InputError(f"{name!r} has {n} images; a batch must have {_FEWEST} to {len(self.core)}.")
         threshold = self.threshold(n)
         images = reduced(dataset.images)
         random = np.random.default_rng(self.seed + 1)
@@ -199,7 +199,7 @@ class Monitor:
         except InputError as error:
             return replace(result, verdict="not tested", sentence=str(error))
         verdict, sentence = "undecided", "Undecided what changed. "
-        if found.verdict.kind != "same":  # else the monitor sees what the tests do not
+        if found.verdict.kind != "same":  # else the monitor has found a change that the tests have not
             verdict, sentence = " or ".join(found.verdict.changes) or found.verdict.kind, ""
         return replace(result, verdict=verdict, sentence=sentence + found.sentence)
 

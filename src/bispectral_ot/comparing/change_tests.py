@@ -5,9 +5,9 @@ the way that the test allows for, each by a change of its own, and resampled onc
 Random mirrors and quarter turns of both sides make the permutation test exact. Brightness and contrast, position and
 size are brought to a standard for each image. Turned images are compared by rotation invariants of the inscribed disk.
 
-One more interpolation is seen in enough images, however smooth the features are. So a test is made several times: as
-the images are, and with either side resampled once more by each of the usual interpolations (or made as bright as the
-other, with clipping). Both sides are alike in the version that repeats the change, so the largest p-value is valid.
+With enough images, an interpolation is detected, however smooth the features are. Each test is therefore repeated:
+with the images as they are, and with either side resampled once more by each of the usual interpolations (or made as
+bright as the other). In the version that repeats the change both sides are alike, so the largest p-value is valid.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ Labels = NDArray[np.int64]
 _WIDTHS = (0.25, 1.0, 4.0)  # of Gaussian kernels, in medians of the squared distance
 _FREQUENCIES = 256  # random Fourier features of each kernel
 FEWEST = 20  # images of a set
-_CLEAR = 0.9  # fraction of images with content on a background from which position and size are standardised
+_CLEAR = 0.9  # fraction of images with content on a background from which position and size are standardized
 DEFAULT_PERMUTATIONS = 199
 PROPORTIONS, CLASSES, _DISTANCE = "class proportions", "classes", "distance"
 _FIRST = "nothing", CLASSES, _DISTANCE  # tests of whether there is any difference
@@ -100,9 +100,9 @@ class SymmetryTests:
     def adjusted(self) -> dict[str, float]:
         """P-values of closed testing, each for one of two questions.
 
-        Is there a difference: the tests up to nothing, of the classes and of the distance, corrected for their number
-        (Holm). What explains it: sets that agree up to a change agree up to all that include it, so that a change is
-        tested by its own p-value and by theirs (Simes), and is only rejected where all changes that it includes are.
+        Is there a difference? The tests that allow for nothing, of the classes and of the distance, corrected by Holm's
+        method. Which change explains it? Sets that agree up to a change agree up to all that include it: a change is
+        tested by its own p-value and by theirs (Simes), and is only rejected if all changes that it includes are.
         """
         p_values = self.p_values
         first = {name: p for name, p in self._tests.items() if name in _FIRST}
@@ -120,7 +120,7 @@ class SymmetryTests:
 
     @property
     def verdict(self) -> Verdict:
-        """Smallest set of changes that explains the difference: those of the smallest that no test rejects."""
+        """Smallest changes that explain the difference, those that no test rejects."""
         p_values, level, adjusted = self.p_values, self.level, self.adjusted
         differing = {name for name in _FIRST if adjusted.get(name, 1.0) <= level}
         if CLASSES in differing:
@@ -145,7 +145,7 @@ class SymmetryTests:
 
     @property
     def sentence(self) -> str:
-        """Verdict in words, with the p-values that it rests on."""
+        """Verdict in words, with the p-values that it is based on."""
         verdict, adjusted, tests = self.verdict, self.adjusted, self._tests
         both, left_out = f"{self.source} and {self.target}", ", ".join(self.left_out)
         strongest = min(tests, key=lambda name: tests[name])
@@ -190,7 +190,7 @@ def symmetry_tests(
 
     Parameters
     ----------
-    source, target : Sets of images of one size, of 20 images at least; no image may be in both.
+    source, target : Sets of at least 20 images of one size; no image may be in both.
     permutations, level : Number of permutations of each test, and significance level of all tests together.
     test_images, seed : Maximum number of images of each set, drawn at random, and random seed.
 
@@ -226,7 +226,7 @@ def symmetry_tests(
     if permutations < fewest:
         problem = f"{permutations} permutations are too few for {tests} tests at a level of {level:g}"
         reason = f"the smallest p-value, 1 / {permutations + 1}, is not significant after correction"
-        raise InputError(f"{problem}: {reason}; ask for {fewest} at least.")
+        raise InputError(f"{problem}: {reason}; use at least {fewest}.")
     p_values = {}
     for number, name in enumerate(names):
         runtime.progress("symmetry tests", number, len(names))
@@ -387,7 +387,7 @@ def _check_sets(sets: Sequence[Dataset]) -> None:
     for each in sets:
         check_flat(each, "symmetry tests")
         if len(each) < FEWEST:
-            raise InputError(f"{each.name!r} has {len(each)} images; symmetry tests need {FEWEST} at least.")
+            raise InputError(f"{each.name!r} has {len(each)} images; symmetry tests need at least {FEWEST}.")
     sizes = [(*each.images.shape[1:], 1)[:3] for each in sets]
     if sizes[0] != sizes[1]:
         raise InputError(f"symmetry tests need images of one size, but these are {sizes[0]} and {sizes[1]}.")

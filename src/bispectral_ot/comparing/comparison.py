@@ -82,7 +82,7 @@ def largest(contributions: Vector) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Distances between any number of sets, in one unit: the largest cost within a set, but for the uppermost 1 %.
+    """Distances between any number of sets, in units of the 99 % quantile of the costs within a set.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Comparison:
     biases : sampling bias of each set, for samples of any size
     scale : the unit, in the units of the metric
     labels : names of the class of each image, for each set; None where a set has none
-    symmetry_tests : tests of what changed in each pair, where these were asked for
+    symmetry_tests : tests of what changed in each pair, if requested
     settings : options with defaults resolved, and facts about features and storage
     seconds : spent in each stage
     """
@@ -121,7 +121,7 @@ class Comparison:
 
     @property
     def distances(self) -> Vector:
-        """(N, N) debiased divergences: symmetric, exactly 0 on the diagonal, never clamped."""
+        """Matrix (N, N) of debiased divergences, symmetric, exactly 0 on the diagonal, and not clipped at 0."""
         return self._matrix("distance")
 
     @property

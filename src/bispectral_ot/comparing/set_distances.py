@@ -63,7 +63,7 @@ def compare(
 
     The distance of two sets is the debiased Sinkhorn divergence ``OT(p, q) - OT(p, p) / 2 - OT(q, q) / 2`` with
     ``OT(p, q) = min <P, C> + epsilon KL(P | p x q)``, on one feature space, with one unit and one ``epsilon`` for all
-    pairs. It is 0 between a set and itself and is never clamped. The order of the sets has no effect.
+    pairs. It is 0 between a set and itself and is not clipped at 0. The order of the sets has no effect.
 
     Parameters
     ----------
@@ -71,13 +71,13 @@ def compare(
         Names and sets: Datasets, arrays (n, height, width), names or paths to load; in a sequence by their own names.
     symmetry, features, metric, intensity, normalize, pca : Features, as for :func:`~bispectral_ot.match`.
     frame
-        Placement of images, one for all sets or one for each. ``"auto"`` cuts off margins that an editor filled where
-        most images of one set have them and those of another have none.
-    labels : Add the distance between the classes of two images to their cost; class names need not agree.
+        Placement of images, one for all sets or one for each. ``"auto"`` cuts off margins that an editor filled if
+        most images of a set have them.
+    labels : Add the distance between the classes of two images to their cost; class names may differ.
     permutations, bootstrap : Permutations of a test (199 recommended, and used with symmetry tests), bootstrap samples.
     symmetry_tests : Test what explains each difference; see :func:`~bispectral_ot.comparing.symmetry_tests`.
-    level, test_images, seed : Significance level; most images per set in tests and intervals; random seed.
-    reg : Regularisation relative to :attr:`Comparison.scale`.
+    level, test_images, seed : Significance level; maximum number of images per set in tests and intervals; seed.
+    reg : Regularization, relative to :attr:`Comparison.scale`.
     store : Folder of finished parts, kept under a hash of pixels, labels and options, for a later call to reuse.
     working_memory, client, progress : As for :func:`~bispectral_ot.match`; the stage ``"pairs"`` counts solves.
 
@@ -296,9 +296,9 @@ def named_sets(
         raise InputError(f"at least two sets are needed for a comparison, got {len(names)}.")
     for name, dataset in zip(names, datasets, strict=True):
         if names.count(name) > 1:
-            raise InputError(f"two sets are called {name!r}; give each a name of its own, in a mapping.")
+            raise InputError(f"two sets are called {name!r}; pass a mapping with different names.")
         if len(dataset) < 2:
-            raise InputError(f"{name!r} has one image only; a set needs two at least.")
+            raise InputError(f"{name!r} has only one image; a set needs at least two.")
         if dataset.kind != datasets[0].kind:
             kinds = f"{names[0]!r} is of the kind {datasets[0].kind!r} but {name!r} of the kind {dataset.kind!r}"
             raise InputError(f"sets of different kinds cannot be compared: {kinds}.")
@@ -310,6 +310,6 @@ def check_repeats(permutations: int, bootstrap: int, level: float) -> None:
     fewest = int(np.ceil(1 / level - 1e-9)) - 1
     if 0 < permutations < fewest:
         found = f"{permutations} permutations cannot give a p-value of {level:g}"
-        raise InputError(f"{found}; ask for {fewest} at least, better for {10 * (fewest + 1) - 1}.")
+        raise InputError(f"{found}; use at least {fewest}, or better {10 * (fewest + 1) - 1}.")
     if 0 < bootstrap < 2 * fewest:
         raise InputError(f"{bootstrap} bootstrap samples are too few for a level of {level:g}; use {2 * fewest}.")

@@ -238,7 +238,7 @@ class Cost:
         return f"Cost({n:,} x {m:,}, {self.metric}, {self.storage}, maximum {self.maximum:.6g})"
 
     def block(self, start: int, stop: int, *, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """Distances (stop - start, m) of the sources ``start`` to ``stop``; never a view."""
+        """Distances (stop - start, m) of the sources ``start`` to ``stop``; always a copy."""
         if not 0 <= start <= stop <= self.shape[0]:
             raise InputError(f"rows {start} to {stop} are not within 0 to {self.shape[0]}.")
         dtype = np.dtype(dtype or (np.float64 if self.storage == "float64" else np.float32)).str

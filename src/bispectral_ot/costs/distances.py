@@ -172,7 +172,7 @@ class AlignedDistance(FeatureDistance):
         super().__init__(source, target, metric)
         n_columns = self.source.shape[1]
         if len(index_map) != n_columns or not {"frequency", "part"} <= set(index_map.dtype.names or ()):
-            raise InputError(f"index_map must have frequency and part of each of the {n_columns} columns (index_map_).")
+            raise InputError(f"index_map must have a frequency and a part for each of the {n_columns} columns.")
         order, frequency = np.argsort(index_map[["frequency", "part"]], kind="stable"), index_map["frequency"]
         imaginary = np.bincount(frequency, index_map["part"])
         if (np.diff(order) < 0).any() or (np.bincount(frequency) != 2 * imaginary).any():
@@ -234,7 +234,7 @@ def as_real(x: Any, name: str, dtype: Any) -> NDArray[Any]:
                 return np.ascontiguousarray(array, dtype=dtype)
     except (TypeError, ValueError) as error:  # texts, lists of different lengths
         raise InputError(f"{name} must be an array of numbers: {error}.") from None
-    raise InputError(f"{name} is complex; give real numbers (of features, both parts as columns).")
+    raise InputError(f"{name} is complex; give real numbers, with real and imaginary parts as separate columns.")
 
 
 def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[Rows, Rows]:
@@ -277,7 +277,7 @@ def _read(x: Rows, rows: slice) -> Rows:
     if not isinstance(x, np.memmap):
         return x[rows]
     found = np.array(x[rows])
-    # Pages of the map count as this process's memory until they are let go. Those of a private copy
+    # Pages of the map count as this process's memory until they are released. Those of a private copy
     # (mode "c") may contain data that exists nowhere else.
     if hasattr(mmap, "MADV_DONTNEED") and x._mmap is not None and x.mode != "c":  # type: ignore[attr-defined]
         x._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]

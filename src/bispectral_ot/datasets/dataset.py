@@ -22,7 +22,7 @@ KINDS: dict[str, str] = {kind: kind for kind in get_args(Kind)} | {"sphere": "sp
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images of one size, with or without labels; checked when it is made.
+    """Images of one size, with or without labels; validated on construction.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Dataset:
         if vectors is not None:
             vectors = check_rows(vectors, what, "vectors")
             if len(vectors) != n:
-                raise InputError(f"{what}: there are {len(vectors)} vectors for {n} images; give one each.")
+                raise InputError(f"{what}: there are {len(vectors)} vectors for {n} images; give one per image.")
         labels, classes = check_labels(self.labels, tuple(str(c) for c in self.classes), n)
         if len(self.files) not in (0, n):
             raise InputError(f"files has {len(self.files)} entries but images has {n}; give one per image, or none.")
@@ -110,7 +110,7 @@ class Dataset:
 
     @property
     def signals(self) -> NDArray[Any]:
-        """Input of the features: vectors, or else images."""
+        """Input of the features, which are the vectors if there are any, else the images."""
         return self.images if self.vectors is None else self.vectors
 
     def __len__(self) -> int:

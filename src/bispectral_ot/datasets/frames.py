@@ -332,10 +332,10 @@ class FrameChoice:
             if frame == "content" and not found.clear:
                 raise InputError(f"frame 'content': no image of {name!r} shows content on a background; use 'canvas'.")
             if frame == "content" and found.clear < MOST_CLEAR:
-                missed = f"{1 - found.clear:.0%} of the images of {name!r} show no content on a background"
-                warn(f"frame 'content': {missed} and keep their whole canvas.", DataWarning)
+                missed = f"{1 - found.clear:.0%} of the images of {name!r} show no content on a background,"
+                warn(f"frame 'content': {missed} so their whole canvas is used.", DataWarning)
             if frame == "picture" and not found.pictures:
-                warn(f"frame 'picture': no image of {name!r} has a filled margin; all keep their canvas.", DataWarning)
+                warn(f"frame 'picture': {name!r} has no filled margins; whole images are used.", DataWarning)
             placements.append(found.placement(frame, common))
         return tuple(placements)
 
@@ -350,5 +350,5 @@ class FrameChoice:
         placements = tuple(geometry.cut for geometry in geometries)
         framed = [name for name, placement in zip(names, placements, strict=True) if placement != Placement()]
         chosen = f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin or corners"
-        warn(f"{chosen} that an editor filled, which are left out. Or choose with frame=... (--frame).", DataWarning)
+        warn(f"{chosen} that an editor filled; these are left out. Choose with frame=... (--frame).", DataWarning)
         return placements

@@ -75,7 +75,7 @@ def load(
     frame
         Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"`` or ``"common"``; docs/frames.md.
     kind : Kind of the arrays, see :class:`Dataset`; by default clouds for files of shapes, else images.
-    limit, seed : Maximum number of images, drawn at random, and the seed of it and of the points of meshes.
+    limit, seed : Maximum number of images, drawn at random; seed for them and for the points of meshes.
     n_points : Number of points drawn from each mesh; maximum number of points of a cloud in a file.
     progress : Called as ``progress(stage, done, total)``.
 

@@ -70,8 +70,8 @@ class ArraySource:
                 done += len(kept)
                 runtime.progress(f"read {Path(self.what).name}", done, len(positions))
         check_length(self.rows, self.what)
-        if getattr(self.rows, "nchunks_initialized", 0) < self.stored_chunks:  # Zarr takes lost ones for zeros
-            raise DatasetError(f"{self.what}, or a part of it, has vanished while it was read.")
+        if getattr(self.rows, "nchunks_initialized", 0) < self.stored_chunks:  # Zarr reads missing chunks as zeros
+            raise DatasetError(f"{self.what}, or a part of it, was deleted while it was read; restore it.")
         return np.concatenate(parts)
 
     def _arranged(self, images: Any) -> Any:
@@ -133,7 +133,7 @@ class FileSource:
         dtypes = [kind for kind in kinds if not isinstance(kind, int)]
         if len(dtypes) > 1 and not {*dtypes} <= {np.dtype(np.uint8), np.dtype(np.uint16)}:
             one, other = (f"{kinds[dtype][0]} has {dtype}" for dtype in dtypes[:2])
-            raise DatasetError(f"{self.place}: {one} pixels but {other} ones; save all images in one way.")
+            raise DatasetError(f"{self.place}: {one} pixels but {other} pixels; save all images with one type.")
         if 2 in kinds and 3 in kinds:
             grey, colour = (f"{len(kinds[axes])} images ({_some(kinds[axes])})" for axes in (2, 3))
             advice = "all become colour. To compare them in grey, use grey=True (--grey)"
@@ -183,7 +183,7 @@ def check_length(rows: Any, what: str) -> None:
     else:
         return
     if os.path.isfile(file) and os.path.getsize(file) < expected:
-        raise DatasetError(f"{what} was cut off while it was read; it had {expected:,} bytes.")
+        raise DatasetError(f"{what} was truncated while it was read; it had {expected:,} bytes.")
 
 
 def _some(names: Names, count: int = 3) -> str:

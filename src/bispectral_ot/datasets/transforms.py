@@ -23,7 +23,7 @@ def split_halves(
 ) -> tuple[Dataset, Dataset]:
     """Two disjoint random halves of a dataset, stratified by class; an odd image of a class is left out.
 
-    ``per_class`` is the maximum number of images of each class in each half; fewer are a subset of more.
+    ``per_class`` is the maximum number of images of each class in each half; smaller halves are subsets of larger ones.
 
     Examples
     --------
@@ -98,10 +98,10 @@ def warn_of_copies(source: Dataset, target: Dataset) -> list[NDArray[np.int64]]:
     if count:
         shared = f"{count:,} of the {len(source):,} source images are also on the target side"
         advice = "compare disjoint halves (split_halves, --split-halves), or leave them out"
-        warn(f"{shared}, where they match themselves; {advice}.", DataWarning)
+        warn(f"{shared} and match themselves; {advice}.", DataWarning)
     copies = len(target) - len(distinct[1])
     if copies:
-        warn(f"{copies:,} of the {len(target):,} target images are copies of others, and count once in estimates.")
+        warn(f"{copies:,} of the {len(target):,} target images are copies of others; each is counted once.")
     return distinct
 
 
@@ -143,7 +143,7 @@ def rotate_randomly(dataset: Dataset | ArrayLike, *, seed: int = 0, fill: str | 
 def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: float | None = None) -> Dataset:
     """Standardize pixels: ``(image - mean) / std``.
 
-    ``mean`` and ``std`` default to those of the dataset; give those of another to put both on one scale.
+    ``mean`` and ``std`` default to those of the dataset; pass those of another dataset to use its scale.
     """
     dataset = as_dataset(dataset)
     images, count = dataset.images, dataset.images.size

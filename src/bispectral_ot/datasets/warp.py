@@ -74,7 +74,7 @@ def as_pixels(batch: NDArray[Any], what: str = "images") -> NDArray[Any]:
         if wrong.any():
             first = int(np.argmax(wrong > 0))
             count = f"image {start + first} has {wrong[first]} pixels"
-            raise InputError(f"{what}: {count} that are NaN or infinite (or beyond float32).")
+            raise InputError(f"{what}: {count} that are NaN or infinite (or beyond float32); replace them.")
         if block.dtype.itemsize > 2 and part.dtype != block.dtype:
             low, high = block.min(axis=1).astype(np.float64), block.max(axis=1).astype(np.float64)
             steps = np.spacing(np.maximum(abs(low), abs(high)).astype(np.float32))
@@ -85,7 +85,7 @@ def as_pixels(batch: NDArray[Any], what: str = "images") -> NDArray[Any]:
         lost = (error > 0) & (spread > 0) & (spread < 64 * steps) & (spread >= np.median(spread) / 16)
         if lost.any():
             first = int(np.argmax(lost))
-            lost_one = f"the pixels of image {first} differ by {spread[first]:g} only, which float32 cannot resolve"
+            lost_one = f"the pixels of image {first} differ by only {spread[first]:g}, which float32 cannot resolve"
             advice = f"subtract an offset from the {batch.dtype} images first, as with images - images.min()"
             raise InputError(f"{what}: {lost_one} at their size (steps of {steps[first]:g}); {advice}.")
     return pixels

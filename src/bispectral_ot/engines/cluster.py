@@ -125,7 +125,7 @@ class Dask(Threads):
             return [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.content[0])]
         n_threads, n_rows = sum(self._threads().values()), _n_rows(blocks)
         size = sum(map(_bytes, rows)) + row_bytes * n_rows
-        # whole rounds for all threads, at most a gigabyte per group: results come early, a dead worker costs little
+        # whole rounds for all threads, at most a gigabyte per group: results come early, and a dead worker loses little
         n_groups = n_threads * max(per_thread, -(-size // (2**30 * n_threads)))
         groups: dict[int, list[Block]] = {}
         done = 0
@@ -227,7 +227,7 @@ class _Call:
             if isinstance(error := future.exception(), KilledWorker):
                 raise ClusterError(
                     f"{self._named(future)} ended {error.allowed_failures + 1} workers, the last of them "
-                    f"{error.last_worker.address}: probably there was not enough memory. Give workers more, or set a "
+                    f"{error.last_worker.address}: there was probably not enough memory. Give workers more, or set a "
                     "smaller working_memory."
                 )
             if error is not None:

@@ -78,8 +78,8 @@ class CombinedBispectrum(_SideBySide):
         Motions to ignore. With translations, content on a background is centred first, and ``fit`` also shifts images,
         by up to an eighth of their width; with similarity, it is also brought to one size, and scaled by 0.6 to 1.4.
     intensity : {"ignore", "keep", "affine"}
-        Whether brightness and contrast count in the local part. With ``"affine"`` neither they nor the balance of the
-        colours count: the colours of each image are brought to mean 0 and the identity as covariance.
+        Whether brightness and contrast count in the local part. ``"affine"`` also ignores the colour balance: the
+        colours of each image are transformed to mean 0 and identity covariance.
     kept_variance : Fraction of the variance of the sample that is kept; fewer columns make distances faster.
 
     Attributes

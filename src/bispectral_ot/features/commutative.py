@@ -75,8 +75,8 @@ class OrbitBispectrum(BatchTransformer):
 class RingBispectrum(OrbitBispectrum):
     """Bispectrum of each ring of a polar grid: invariant to rotations of the image.
 
-    With F the DFT of ring r along the angle, ``B[r, i, j] = F_i F_j conj(F_{(i + j) mod K})``; the whole of a channel
-    is divided by its L2 norm. The defaults are the paper's except for ``sampling="nearest"``. Rotating each ring by its
+    With F the DFT of ring r along the angle, ``B[r, i, j] = F_i F_j conj(F_{(i + j) mod K})``; each channel is
+    divided by its L2 norm. The defaults are the paper's except for ``sampling="nearest"``. Rotating each ring by its
     own angle has no effect: the map is not complete for images. One entry per symmetry orbit of (i, j) is kept.
 
     Parameters
@@ -151,7 +151,7 @@ class TranslationBispectrum(OrbitBispectrum):
 
     Notes
     -----
-    A shift is cyclic: what leaves on one side comes back on the other, so content that moves needs a plain border.
+    Shifts are cyclic: content that leaves the image on one side reappears on the other. Use images with a plain border.
     ``index_map_`` has the fields channel, row_1, column_1, row_2, column_2 (signed k1, k2), part (0 real, 1 imaginary).
 
     Examples

@@ -47,7 +47,7 @@ class _Call(NamedTuple):
 class Encoder(BatchTransformer):
     """Features of a network or of any function of batches of images.
 
-    Rows are cached by a hash of encoder and image, see :func:`list_encodings`. Weights are never fetched.
+    Rows are cached by a hash of encoder and image, see :func:`list_encodings`. Weights are never downloaded.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Encoder(BatchTransformer):
     Attributes
     ----------
     range_ : Range of the pixels that becomes 0 to 1: 0 and the first of 1, 255, 65535 that no pixel exceeds in ``fit``.
-    n_encoded_ : Images that were given to the encoder since ``fit``; known ones are read from the cache.
+    n_encoded_ : Number of images encoded since ``fit``, without those read from the cache.
 
     Examples
     --------

@@ -247,7 +247,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         from sklearn.decomposition import PCA
 
         if self.spec.transformer.aligns:
-            raise InputError("principal components cannot be turned to fit; leave pca out, or take global-bispectrum.")
+            raise InputError("best-rotation features cannot be reduced by pca; leave it out, or use global-bispectrum.")
         with warnings.catch_warnings(action="ignore", category=DataWarning):  # the features of all images will warn
             rows = self.feature_map.weighted(self.feature_map(stacked(sample)))
         # a fixed order of rows makes the randomized solver give the same result for (A, B) and (B, A)
@@ -331,7 +331,7 @@ def measure_pixels(dataset: Dataset, engine: Engine) -> PixelStatistics:
     found = PixelStatistics.pooled(list(engine.map(_measure, blocks, rows=(dataset.images,))))
     if found.constant_images:
         words = f"{found.constant_images} of the {len(dataset)} images of {dataset.name!r} are constant (blank)"
-        warn(f"{words}: they have no shape to match by.")
+        warn(f"{words}: they contain nothing that can be matched.")
     return found
 
 
@@ -346,7 +346,7 @@ def check_sizes(datasets: Sequence[Dataset], symmetry: Any) -> None:
     """Refuse sets whose images differ in size or channels; shapes in 3-D may differ in size."""
     first = datasets[0]
     if symmetry == "so3-shapes" and first.is_flat:
-        raise InputError(f"{first.name!r} has images, but 'so3-shapes' is for point clouds and volumes; give these.")
+        raise InputError(f"{first.name!r} has images, but 'so3-shapes' is for point clouds and volumes; leave it out.")
     for dataset in datasets[1:]:
         if dataset.kind != first.kind and not (dataset.is_flat and first.is_flat):
             found = f"{first.name!r} has {KINDS[first.kind]} but {dataset.name!r} has {KINDS[dataset.kind]}"
@@ -359,7 +359,7 @@ def check_sizes(datasets: Sequence[Dataset], symmetry: Any) -> None:
         one, other = ((*each.images.shape[1:], 1)[:3] for each in (first, dataset))  # no channel axis: one channel
         if one[:2] != other[:2]:
             found = f"{first.name!r} has {one[0]} x {one[1]}, {dataset.name!r} {other[0]} x {other[1]}"
-            fix = "use one grid, spheres are not resized" if symmetry == "so3" else "use resize=... (--resize)"
+            fix = "resample the signals to one grid" if symmetry == "so3" else "use resize=... (--resize)"
             raise InputError(f"images or grids have different sizes ({found}); {fix}.")
         if one != other:
             found = f"images of {first.name!r} have {one[2]} channel(s), those of {dataset.name!r} have {other[2]}"

@@ -1,4 +1,4 @@
-"""Choice of frames: the placement of images in which two sets recognise each other best, judged by samples."""
+"""Choice of frames: the placement of images in which samples of two sets agree best."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class Evidence(NamedTuple):
 
 
 class JudgedFrames(FrameChoice):
-    """Frames of a source and a target; ``"auto"`` takes the one in which they recognise each other best."""
+    """Frames of a source and a target; ``"auto"`` takes the one in which they agree best."""
 
     def __init__(self, frame: str | Sequence[str], spec: Callable[[], FeatureSpec]) -> None:
         super().__init__(frame)
@@ -113,7 +113,7 @@ def evidence(distances: NDArray[np.float64], n_source: int, labels: Labels = Non
 def log_plan(costs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Logarithm of the balanced entropic plan of costs.
 
-    Marginals make it fair: a target near to all sources, because the sets differ, is no counterpart of all.
+    It is balanced: otherwise a target that is near to all sources would seem to be the counterpart of all.
     """
     kernel = -costs / _REG
     rows, columns = np.zeros((len(costs), 1)), np.zeros(costs.shape[1])
@@ -126,8 +126,8 @@ def log_plan(costs: NDArray[np.float64]) -> NDArray[np.float64]:
 def kept_classes(plan: NDArray[np.float64], labels: NDArray[Any]) -> float:
     """Mean probability that the way from a target to the sources and on to *another* target ends in its class.
 
-    Sources must agree with targets for it, and features tell classes apart. The target itself does not count: what
-    single images have, such as their size in pixels, is found again and may say nothing of their class.
+    It is high if sources agree with targets and features separate the classes. The target itself is excluded:
+    properties of single images, such as their size in pixels, may be unrelated to their class.
     """
     best = np.arange(plan.shape[1]) == plan.argmax(axis=1)[:, None]
     same, back = mates(labels), softmax(plan, axis=1)

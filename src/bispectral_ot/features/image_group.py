@@ -162,7 +162,7 @@ class ImageBispectrum(BatchTransformer):
 
     Notes
     -----
-    Permutations of the pixels are exact symmetries. With matrices, only the part of the canvas counts that no element
+    Permutations of the pixels are exact symmetries. With matrices, only the part of the canvas is used that no element
     maps beyond its border, and invariance is that of the sampled image. Channels are more components of each irrep;
     products of three are those of their mean. ``index_map_`` has the fields order (1 to 3), irrep_1 to irrep_3, first,
     second, third (components, channel by channel) and part (0 real, 1 imaginary).

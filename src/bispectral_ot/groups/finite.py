@@ -229,7 +229,7 @@ class FiniteGroup:
 
     @cached_property
     def fourier_matrix(self) -> NDArray[np.complex128]:
-        """All ``rho(g)``, flattened side by side: ``signal @ fourier_matrix`` is the transform of a signal."""
+        """All ``rho(g)``, flattened side by side, so that ``signal @ fourier_matrix`` is the transform of a signal."""
         return np.concatenate([irrep.reshape(self.order, -1) for irrep in self.irreps], axis=1)
 
     def translate(self, signal: ArrayLike, element: int) -> NDArray[Any]:

@@ -116,7 +116,7 @@ class ShellBispectrum(BatchTransformer):
             wanted = "points (n_points, 3), a mesh as a tuple (vertices, faces), or voxels (depth, height, width)"
             raise InputError(f"{what} has shape {values.shape}; expected {wanted}.")
         if not np.isfinite(values).all():
-            raise InputError(f"{what} has NaN or infinity in it; repair it or leave it out.")
+            raise InputError(f"{what} contains NaN or infinity; repair it or leave it out.")
         points, weights = volume_points(values) if values.ndim == 3 else (values, np.ones(len(values)))
         if len(points) == 0:
             raise InputError(f"{what} has only background; leave it out.")

@@ -1,4 +1,4 @@
-"""Evaluation of a match: class preservation, the paper's measure, its confusion table, figures, HTML in notebooks."""
+"""Evaluation of a match: class preservation, the paper's measure, its confusion matrix, figures, HTML in notebooks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ClassPreservation:
     classes: NDArray[Any] = field(repr=False)  # (c,) of rows and columns
 
     def to_frame(self) -> DataFrame:
-        """Confusion table."""
+        """Confusion matrix."""
         return DataFrame(self.confusion, index=self.classes, columns=self.classes)
 
     _repr_html_ = frame_html
@@ -47,8 +47,8 @@ def class_preservation(
 ) -> ClassPreservation:
     """Compare each source's own class with its label; sources of weight 0 are not counted.
 
-    Labels are the match's own by default. Numbers must mean the same on both sides: ``Dataset.labels`` count the
-    classes of their own set. If the sides have no class in common, the accuracy is NaN, with a warning.
+    Labels default to those of the match. Integers must refer to the same classes on both sides (``Dataset.labels``
+    refer to those of their own set). Without a common class, the accuracy is NaN, with a warning.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def _preserved(match: Match, truth: NDArray[Any], targets: NDArray[Any]) -> Clas
 
 @dataclass(frozen=True)
 class ClassTable:
-    """Confusion table of a match: counts (r, c) of source classes by label, common classes first.
+    """Confusion matrix of a match: counts (r, c) of source classes by label, common classes first.
 
     ``accuracy`` is None where the sides have no class in common; ``recall`` is that of common classes.
     """
@@ -109,7 +109,7 @@ class ClassTable:
 
 
 def class_table(match: Match) -> ClassTable | None:
-    """Confusion table of a match; None unless both sides have labels."""
+    """Confusion matrix of a match; None unless both sides have labels."""
     if match.source_labels is None or match.target_labels is None:
         return None
     kept = _preserved(match, match.source_labels, match.target_labels)
@@ -147,7 +147,7 @@ def _present(dataset: Dataset | None, labels: NDArray[Any]) -> list[str]:
 
 
 def match_html(match: Match) -> str:
-    """Facts, some sources with their best targets, and the confusion table."""
+    """Facts, some sources with their best targets, and the confusion matrix."""
     n, m = match.coupling.shape
     facts: dict[str, Any] = {}
     if match.classes is not None:

@@ -59,7 +59,7 @@ def match(
     state: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Match:
-    """Match two datasets by content, up to a symmetry; one that misses its tolerance warns and has ``converged=False``.
+    """Match two datasets by content, up to a symmetry.
 
     If the tolerance is missed, a :class:`~bispectral_ot.NotConvergedWarning` is given and ``converged`` is False.
 
@@ -68,7 +68,7 @@ def match(
     source, target
         Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size; 1-D signals as
         (n, 1, length); point clouds as lists of arrays (points_i, 3), or (n, points, 3) with ``"so3-shapes"``. Names
-        and paths are loaded, as by :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
+        and paths are loaded, as by :func:`~bispectral_ot.load`. To pass labels, use ``Dataset(images, labels)``.
     symmetry
         Transformations to ignore: ``"rotation"`` (the default for images), ``"rotation-reflection"``; either with
         ``"-translation"``; ``"similarity"`` or ``"similarity-reflection"`` (with translation and scale);
@@ -82,7 +82,7 @@ def match(
     metric : ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for the metric that suits the features.
     intensity
         Whether brightness and contrast count: ``"ignore"`` (the default), ``"keep"``, or ``"affine"`` to ignore the
-        balance of colours as well (another stain, camera or lamp).
+        balance of colours as well (another stain, camera or lighting).
     frame
         Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"``, ``"common"``, or one for each
         set as ``("picture", "canvas")``; docs/frames.md. ``"auto"``: arrays whole, files in the frame that fits best.
@@ -210,7 +210,7 @@ def _solve(
             outliers = outlier_scores(fitted.feature_map, spec.metric, rows, distinct, moved)
         if outliers.fraction > 2 / 3:  # the match is doubtful as a whole
             words = f"about {outliers.fraction:.0%} of the sources have no counterpart among the targets (outliers.csv)"
-            warn(f"{words}: they show something else, or were made in another way (size, blur, background).")
+            warn(f"{words}: their content, or their size, blur or background is different.")
     model = None
     if left_out is not None and labels[1] is not None:
         with stages.measured("metric"):
@@ -228,7 +228,7 @@ def _solve(
         marginals = "relaxed"
         if len(np.unique(labels[1])) > 1:  # type: ignore[arg-type]
             words = "the target has fewer than two classes of two images, so no probabilities can be estimated"
-            warn(f"{words}: the match is relaxed, and 'probability' is a weight of the plan.")
+            warn(f"{words}: marginals are relaxed, and 'probability' is a weight of the plan.")
     with stages.measured("transport"):
         coupling = _solve_marginals(marginals, solver, cost, masses, classes, state)
     with stages.measured("summary"):

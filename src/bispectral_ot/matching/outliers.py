@@ -136,9 +136,9 @@ def _warn_of_near_copies(moved: Distance, own: Index) -> None:
     distances[known, own[known]] = np.inf
     share = float(np.mean(distances[known].min(axis=1) < themselves)) if len(known) else 0.0
     if share > _MOST_COPIES:
-        problem = f"after a motion, {share:.0%} of the targets are nearer to another target than to themselves"
+        problem = f"after a transformation, {share:.0%} of the targets are nearer to another target than to themselves"
         cause = "the target has moved or edited copies of its images, or very small ones"
-        warn(f"{problem}: {cause}. With copies, expected accuracy and outliers are wrong: keep one of each.")
+        warn(f"{problem}: {cause}. Copies make the expected accuracy and outliers wrong: keep one of each.")
 
 
 def soft_distances(distance: Distance, potential: Vector, epsilon: float, own: Index | None = None) -> Vector:

@@ -76,7 +76,7 @@ class Match:
         return match_html(self)
 
     def plot(self, kind: PlotKind | None = None, *, n: int = 6, k: int = 5, ax: Axes | None = None) -> Axes:
-        """Draw n sources with their k best targets (``kind="pairs"``) or the confusion table (``kind="classes"``)."""
+        """Draw n sources with their k best targets (``kind="pairs"``) or the confusion matrix (``kind="classes"``)."""
         return plot_match(self, kind, n=n, k=k, ax=ax)
 
     @property
@@ -207,7 +207,7 @@ class Match:
         return DataFrame(columns)
 
     def to_check(self, accuracy: float = 0.95) -> NDArray[np.int64]:
-        """Sources whose labels to check for an expected ``accuracy`` of all labels, the least probable label first."""
+        """Sources whose labels must be checked to reach an expected ``accuracy``, least probable label first."""
         check_share("accuracy", accuracy)
         return self._known_classes.to_check(accuracy)
 
@@ -277,7 +277,7 @@ class Match:
         self, folder: str | Path, *, report: bool = True, figures: bool = True, k: int = 5, overwrite: bool = False
     ) -> Path:
         """Write the same run folder as the command ``match``, with k targets per source, and return its path."""
-        from bispectral_ot.report.run_folder import save_match  # the only way back along the pipeline
+        from bispectral_ot.report.run_folder import save_match  # the only import against the order of the pipeline
 
         return save_match(self, folder, report=report, figures=figures, k=k, overwrite=overwrite)
 

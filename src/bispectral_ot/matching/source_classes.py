@@ -1,6 +1,6 @@
 """Classes of the sources: proportions, probabilities, expected accuracy, and a test for shift between the sets.
 
-The proportions that make all sources most likely follow by expectation maximisation (Saerens, Latinne and Decaestecker,
+The proportions that make all sources most likely follow by expectation maximization (Saerens, Latinne and Decaestecker,
 2002; with calibrated likelihoods: Alexandari, Kundaje and Shrikumar, 2020).
 """
 

@@ -155,7 +155,7 @@ class Poses(MotionArray):
 
     @property
     def found(self) -> NDArray[np.bool_]:
-        """Whether there is a pose: a target, and content on both sides (n,)."""
+        """Whether there is a pose (n,), that is, a target and content on both sides."""
         return np.isfinite(self.fits)
 
 

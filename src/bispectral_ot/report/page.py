@@ -35,7 +35,7 @@ def write_report(run: str | Path) -> Path:
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the run folder of match, compare, upright or demo.")
     if (folder / REPORT).is_dir():
-        raise InputError(f"{folder / REPORT} is a folder, but the page goes there; move it away.")
+        raise InputError(f"{folder / REPORT} is a folder, but the page is written there; rename the folder.")
     pages = _load_pages(folder)
     content = {
         **_run_words(folder),
@@ -51,7 +51,7 @@ def _load_pages(folder: Path) -> list[JsonObject]:
     """Page data of one run (``demo`` has several); a file that cannot be read is a warning, the only one an error."""
     runs = sorted(path.parent for path in folder.glob(f"*/{RECORD}"))
     if runs and not (folder / RECORD).is_file():
-        raise InputError(f"{folder} holds runs but is none itself; give one of them, such as {runs[0]}.")
+        raise InputError(f"{folder} contains runs but is not a run itself; give one of them, such as {runs[0]}.")
     found: list[JsonObject] = []
     failed: list[InputError] = []
     for path in sorted((*folder.glob(PAGE_DATA), *folder.glob(f"*/{PAGE_DATA}"))):

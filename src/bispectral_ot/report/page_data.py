@@ -57,7 +57,7 @@ def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses
     """Page data of a match that has images; ``facts`` are the content of ``results.json``.
 
     Entries: ``rows`` and ``columns``, the classes of both sides (one without a name if there are no labels);
-    ``counts``, (row, column, images) of the cells of the confusion table that are not empty; ``sources`` and
+    ``counts``, (row, column, images) of the cells of the confusion matrix that are not empty; ``sources`` and
     ``targets``, the images that are shown, in the order of their thumbnails on the ``sheet``; ``check`` and
     ``outliers``, places among these; ``map``, vectors of a sample whose distances are those of the match.
     """

@@ -152,7 +152,7 @@ def class_contribution_table(comparison: Comparison) -> pd.DataFrame | None:
 
 
 def match_results(match: Match, table: ClassTable | None, poses: Poses | None = None) -> JsonObject:
-    """Content of ``results.json`` of a match; ``table`` is its confusion table."""
+    """Content of ``results.json`` of a match; ``table`` is its confusion matrix."""
     coupling = match.coupling
     n, m = coupling.shape
     content: JsonObject = {

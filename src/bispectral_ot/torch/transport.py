@@ -240,7 +240,7 @@ def check_tensors(**tensors: Any) -> None:
         if tensor.numel() == 0:
             raise InputError(f"{name} is empty, got {found}; leave out empty batches.")
         if not tensor.is_meta and not bool(torch.isfinite(tensor).all()):
-            raise InputError(f"{name} has NaN or infinity in it, got {found}; repair these values or leave them out.")
+            raise InputError(f"{name} contains NaN or infinity, got {found}; repair or remove these values.")
 
 
 def is_half(tensor: Tensor) -> bool:

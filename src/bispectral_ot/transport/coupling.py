@@ -21,7 +21,7 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class Coupling(ABC):
-    """Transport plan P between two weighted sets, and how well it was solved for, measured in float64.
+    """Transport plan P between two weighted sets, with its marginal error, measured in float64.
 
     Attributes
     ----------

@@ -16,13 +16,13 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.store import content_hash, read_record, write_record
 from bispectral_ot.transport.marginals import LOG2_E, NO_MASS, Constraints, Vector, finite
 
-# Passes after which Newton steps are tried even at an easy regularization: some plans fall nearly into parts.
+# Passes after which Newton steps are tried at any regularization: some plans nearly decompose into parts.
 PATIENCE = 200
-# Marginal error at which a stage before the final regularization has done its work.
+# Marginal error at which a stage before the final regularization ends.
 STAGE_TOL = 1e-2
 _MAX_DAMPING = 1e6
-# Entries of a cost from which passes over the active ones alone pay, the error from which on they are made, and mass of
-# an entry that they leave out, in tolerances spread over a row or a column. All of these together hold a tenth of one.
+# Passes over active entries only: least size of the cost, largest error, and mass of a negligible entry in tolerances
+# spread over a row or a column (all negligible entries together have a tenth of the tolerance).
 _LARGE, _LOCALIZED, _NEGLIGIBLE = 2**23, 0.1, 10.0
 # Seconds between two writes of the state.
 EVERY = 10.0
@@ -112,7 +112,7 @@ class Iteration:
             if self.exhausted or len(self.history) >= limit or (over is cost and (error <= tol or stalled)):
                 break
             if over is not cost and (error <= 0.9 * tol or stalled):
-                over, anderson, self.error = cost, Anderson(), np.inf  # all entries have the last word
+                over, anderson, self.error = cost, Anderson(), np.inf  # the final error is that of all entries
                 continue
             if over is cost and gathers > 0 and error <= _LOCALIZED:
                 cut = np.log2(_NEGLIGIBLE * tol / max(cost.shape))
@@ -190,7 +190,7 @@ class Anderson:
     """
 
     # Largest extrapolation beyond the plain step, as an exponent of 2. Where costs are tied, residuals hardly change
-    # from step to step, and without a bound the extrapolation leaps so far that the plan never comes back.
+    # from step to step, and without a bound the extrapolation may diverge.
     _TRUST = 16.0
 
     def __init__(self) -> None:

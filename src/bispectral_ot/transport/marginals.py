@@ -136,7 +136,7 @@ def as_weights(weights: ArrayLike | None, size: int, name: str, *, normalized: b
     total = float(array.sum())
     if not normalized:
         if total == 0.0:
-            raise InputError(f"{name} are all 0; some element must have mass.")
+            raise InputError(f"{name} are all 0; at least one element must have mass.")
         return array
     if abs(total - 1.0) > tolerance:
         raise InputError(f"{name} must sum to one but sums to {total:.9g}; divide it by its sum.")

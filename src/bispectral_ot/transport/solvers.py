@@ -194,7 +194,7 @@ class Sinkhorn:
 class ExactTransport:
     """Solve ``min <P, C>`` over plans with the given marginals, without regularization (network simplex).
 
-    For up to some thousands of elements: it forms the cost in float64 and grows with the cube of the size.
+    For up to a few thousand elements: the cost is stored in float64, and time grows with the cube of the size.
 
     ``tol`` is the marginal error ``|P 1 - p|_1 + |P^T 1 - q|_1`` to accept, ``max_iter`` the maximum number of steps.
 
@@ -212,7 +212,7 @@ class ExactTransport:
         check_integer("max_iter", self.max_iter, minimum=1)
 
     def extra_bytes(self, shape: tuple[int, int]) -> int:
-        """Memory that a solve takes in addition to the cost: five float64 matrices and a byte an entry, measured."""
+        """Memory that a solve takes in addition to the cost: five float64 matrices and a byte per entry (measured)."""
         return 41 * shape[0] * shape[1]
 
     def solve(
@@ -231,7 +231,7 @@ class ExactTransport:
         matrix /= matrix.max() or 1.0
         with warnings.catch_warnings(action="ignore"):  # POT warns; the marginal error is measured instead
             plan, log = ot.emd(p, q, matrix, numItermax=self.max_iter, log=True)
-        optimal = log["warning"] is None  # the marginals are right long before the plan is the best
+        optimal = log["warning"] is None  # the marginals are correct long before the plan is optimal
         coupling = SparseCoupling(
             cost=cost,
             source_weights=p,

@@ -66,9 +66,9 @@ function walkWithArrows(table) {
   });
 }
 
-const MOST_CLASSES = 30;  // rows and columns of a confusion table
+const MOST_CLASSES = 30;  // rows and columns of a confusion matrix
 
-// Confusion table of the classes that are chosen, with the images of a cell beside it.
+// Confusion matrix of the classes that are chosen, with the images of a cell beside it.
 function flowView(panel) {
   const { sources } = panel;
   const gallery = new Gallery(panel);

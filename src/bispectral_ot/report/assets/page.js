@@ -133,7 +133,7 @@ function sampledWords(panels) {
   const all = sources.index.length === facts.n;
   return [
     `All counts and percentages are of all ${count(facts.n)} source and ${count(facts.m)} target images.`,
-    all ? "All source images are in the page." : `Pictures: ${count(sources.index.length)} source images (the least certain labels, outliers, and a random sample of every cell of the confusion table) and ${count(targets.index.length)} target images (their best matches, and those on the map).`,
+    all ? "All source images are in the page." : `Pictures: ${count(sources.index.length)} source images (the least certain labels, outliers, and a random sample of every cell of the confusion matrix) and ${count(targets.index.length)} target images (their best matches, and those on the map).`,
     map ? `Map: t-SNE (perplexity 30) of ${count(map.sources.length)} source and ${count(map.targets.length)} target images by the distances of the match, reduced to ${map.vectors[0].length} dimensions.` : "",
   ].filter(Boolean).join(" ");
 }
@@ -154,7 +154,7 @@ function showPanels(main, panels) {
   if (labelled.target)
     main.append(section("classes", first.facts.proportions ? "Class proportions" : "Labels given", null, pair(panels, classBars)));
   if (labelled.source || !labelled.target) {
-    const titles = labelled.source && labelled.target ? ["Confusion table", panels[0].judged ? "Blue cells are right, orange ones are wrong." : "The two sets have no class name in common."] : ["Matches", "Source images with their best targets."];
+    const titles = labelled.source && labelled.target ? ["Confusion matrix", panels[0].judged ? "Blue cells are right, orange ones are wrong." : "The two sets have no class name in common."] : ["Matches", "Source images with their best targets."];
     main.append(section("flow", ...titles, pair(panels, flowView)));
   }
   if (panels.every(({ map }) => map))
