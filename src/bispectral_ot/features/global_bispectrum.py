@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -42,6 +43,7 @@ class _Products(NamedTuple):
         multiply(values, places, self.n_real, out, first)
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class GlobalBispectrum(SteerableTransformer):
     """Second- and third-order invariants across rings: complete for rotations of an image; see docs/coupled.md.
 
@@ -80,22 +82,9 @@ class GlobalBispectrum(SteerableTransformer):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        symmetry: str = "rotation",
-        n_rings: int = 10,
-        max_frequency: int = 9,
-        n_angles: int = 40,
-        radius: float = 1.04,
-        edge_weight: float = 2.0,
-        power: float = 0.5,
-        n_bands: int = 2,
-        triple_weight: float = 0.3,
-    ) -> None:
-        self.symmetry, self.n_rings, self.max_frequency = symmetry, n_rings, max_frequency
-        self.n_angles, self.radius, self.edge_weight = n_angles, radius, edge_weight
-        self.power, self.n_bands, self.triple_weight = power, n_bands, triple_weight
+    power: float = 0.5
+    n_bands: int = 2
+    triple_weight: float = 0.3
 
     def _prepare(self) -> Columns:
         self._prepare_coefficients()

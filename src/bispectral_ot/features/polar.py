@@ -1,6 +1,7 @@
 """Polar grids: rings, fields of intensity and edges that rotate with the image, and their Fourier coefficients."""
 
 import math
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -71,6 +72,7 @@ class PolarSampler(NamedTuple):
         return rings.reshape(len(images), self.n_rings, self.n_angles)
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class SteerableTransformer(BatchTransformer):
     """Images to complex coefficients by angular frequency, field and ring.
 
@@ -88,21 +90,12 @@ class SteerableTransformer(BatchTransformer):
     symmetries = ("rotation", "rotation-reflection")
     default_metric = "sqeuclidean"  # best class preservation
 
-    symmetry: str = symmetries[0]
-    cells_: tuple[Edges, Edges] | None  # None for single pixels
-
-    def __init__(
-        self,
-        *,
-        symmetry: str = "rotation",
-        n_rings: int = 10,
-        max_frequency: int = 9,
-        n_angles: int = 40,
-        radius: float = 1.04,
-        edge_weight: float = 2.0,
-    ) -> None:
-        self.symmetry, self.n_rings, self.max_frequency = symmetry, n_rings, max_frequency
-        self.n_angles, self.radius, self.edge_weight = n_angles, radius, edge_weight
+    symmetry: str = "rotation"
+    n_rings: int = 10
+    max_frequency: int = 9
+    n_angles: int = 40
+    radius: float = 1.04
+    edge_weight: float = 2.0
 
     def _prepare_coefficients(self) -> None:
         """Check the parameters, and build the filters and samplers; lengths are in cells."""
@@ -136,7 +129,7 @@ class SteerableTransformer(BatchTransformer):
             return blur(np.eye(grid[0])).astype(np.float32), blur(np.eye(grid[1])).astype(np.float32)
 
         edge_blur = max(_LEAST_EDGE_BLUR, _EDGE_BLUR * spacing)
-        self.cells_ = None if cell == 1 else (down, across)
+        self.cells_: tuple[Edges, Edges] | None = None if cell == 1 else (down, across)
         # fraction of each cell (height * width,) that is image; the rest of it is background, the median of a circle
         self.inside_ = (np.outer(np.ptp(down, axis=1), np.ptp(across, axis=1)) / cell**2).astype(np.float32).ravel()
         self.border_ = PolarSampler.build(*grid, radii=np.array([(side - 1) / 2 / cell]), n_angles=n_angles)

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from bispectral_ot.checks import check_choice
 from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
-from bispectral_ot.groups.finite import FiniteGroup, IntArray
-from bispectral_ot.groups.named import CyclicGroup
+from bispectral_ot.groups.finite import CyclicGroup, FiniteGroup, IntArray
 from bispectral_ot.transformer import VANISHING, BatchTransformer, columns_table, take_out_sizes, write_scaled
 
 Numbers = NDArray[Any]  # float64, or complex128 if irreps are complex
