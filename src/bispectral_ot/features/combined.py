@@ -17,8 +17,8 @@ from bispectral_ot.datasets.transforms import center_clear
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
 from bispectral_ot.engines.engine import gram, product, side_by_side
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.local_bispectrum import LocalBispectrum, distances
+from bispectral_ot.features.polar import GlobalBispectrum
 from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Rows, columns_table, symmetric_eigh, unit_weights
 
