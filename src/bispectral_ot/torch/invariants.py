@@ -35,6 +35,8 @@ class Invariant(nn.Module):
         self.shape, self.normalizes = tuple(transformer.image_shape_), bool(getattr(transformer, "normalize", True))
         self.n_features_out = int(transformer.n_features_out_)
         self.keep(feature_weights=transformer.feature_weights_)
+        if cells := getattr(transformer, "cells_", None):
+            self.keep(down=_averaging(cells[0]), across=_averaging(cells[1]))
 
     def keep(self, **tables: NDArray[Any]) -> None:
         """Register tables as buffers: they move with the module and are not trained."""
@@ -160,8 +162,6 @@ class _Global(Invariant):
         self.edges, self.n_fields = transformer.edge_weight > 0, int(transformer._n_fields)
         self.keep(border=transformer.border_.pixels, border_weights=transformer.border_.weights)
         self.keep(rings=transformer.sampler_.pixels, rings_weights=transformer.sampler_.weights)
-        if transformer.cells_ is not None:
-            self.keep(down=_averaging(transformer.cells_[0]), across=_averaging(transformer.cells_[1]))
         for name, matrices in transformer.filters_.items():
             self.keep(**{f"{name}{axis}": matrix for axis, matrix in enumerate(matrices)})
         self.keep(inside=transformer.inside_, ring_weights=transformer._ring_weights)
@@ -255,8 +255,6 @@ class _Local(Invariant):
         self.scale = float(transformer.scale_)
         self.ladders: tuple[Ladder, Ladder] = transformer.channel_ladder_, transformer.edge_ladder_
         self.n_channel_levels = int(transformer._n_channel_levels)
-        if transformer.cells_ is not None:
-            self.keep(down=_averaging(transformer.cells_[0]), across=_averaging(transformer.cells_[1]))
         for name in ("contrasts", "window", "circle", "disk", "bins", "slopes", "means", "deviations"):
             self.keep(**{name: getattr(transformer, f"{name}_")})
         self.n_levels = len(transformer.disks_)
