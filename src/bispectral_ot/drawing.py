@@ -127,9 +127,7 @@ def thumbnail(picture: NDArray[np.float64], longest: int, *, enlarge: bool = Fal
 
     image = Image.fromarray((np.clip(picture, 0, 1) * 255).round().astype(np.uint8))
     longer = max(image.size)
-    scale: float = longest // longer if enlarge else 1
-    if longer > longest:
-        scale = longest / longer
+    scale = longest / longer if longer > longest else longest // longer if enlarge else 1
     shape = max(1, round(image.width * scale)), max(1, round(image.height * scale))
     return np.asarray(image.resize(shape, Image.Resampling.BOX if scale < 1 else Image.Resampling.NEAREST))
 
