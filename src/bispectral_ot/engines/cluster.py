@@ -122,17 +122,12 @@ class Dask(Threads):
     def _groups(self, blocks: Blocks, rows: Values, row_bytes: int = 0, per_thread: int = 8) -> list[list[Block]]:
         """Blocks that are kept together; others in groups of about the same number of rows."""
         if blocks and blocks[0].content is not None:
-            return [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.content[0])]
+            return [list(group) for _, group in itertools.groupby(blocks, lambda block: block.content[0])]
         n_threads, n_rows = sum(self._threads().values()), _n_rows(blocks)
         size = sum(map(_bytes, rows)) + row_bytes * n_rows
         # whole rounds for all threads, at most a gigabyte per group: results come early, a dead worker costs little
         n_groups = n_threads * max(per_thread, -(-size // (2**30 * n_threads)))
-        groups: dict[int, list[Block]] = {}
-        done = 0
-        for block in blocks:
-            groups.setdefault(done * n_groups // n_rows, []).append(block)
-            done += block.stop - block.start
-        return list(groups.values())
+        return [list(group) for _, group in itertools.groupby(blocks, lambda block: block.start * n_groups // n_rows)]
 
 
 class _Call:
