@@ -133,7 +133,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return out
 
     def fill(self, X: Any, out: Rows, *, first: int = 0) -> int:
-        """As :meth:`_fill`, with signals checked; ``first`` is the number of the first one, for error messages."""
+        """Write the features of checked signals to ``out``, as :meth:`_fill`; errors count signals from ``first``."""
         return self._fill_in_blocks(self._read(X, reset=False, first=first)[0], out)
 
     def _fill_in_blocks(self, rows: Any, out: Rows) -> int:

@@ -339,7 +339,7 @@ def read_together(
     rows = [np.arange(len(lazy)) if kept is None else kept for lazy, kept in zip(sets, asked, strict=True)]
     placements: list[Placement | None] = [None] * len(sets)
     if frames is not None and frames.looks_at(sets):
-        count = min(max(96, 4 * max(len(lazy.classes) for lazy in sets)), 384)  # or few of a class would be seen
+        count = min(max(96, 4 * max(len(lazy.classes) for lazy in sets)), 384)  # enough of each class
         both = zip(sets, rows, strict=True)
         samples, labels = zip(*(_sample(lazy, kept, grey, count) for lazy, kept in both), strict=True)
         chosen = frames(samples, [lazy.name for lazy in sets], labels[-1])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Results that one task adds up; fewer are added up here.
 _FAN_IN = 8
-# Packages of the same version everywhere, because tasks travel, and on workers, because results would differ.
+# Packages whose versions must be equal everywhere, since tasks are pickled, and on workers, for equal results.
 _WIRE = ("python", "cloudpickle", "dask", "distributed")
 _COMPARED = ("numpy", "scipy", "numba", "scikit-learn", "bispectral-ot")
 _HOW_TO_START = "Start `dask scheduler` and, on every machine, `dask worker tcp://HOST:8786`, or use local:2."
@@ -175,7 +175,7 @@ class _Call:
         """Submit a task."""
         import dask
 
-        # data is in the tasks on purpose: from there the scheduler can make everything again
+        # large tasks are intended: the scheduler can repeat a task that has its own data
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
             key = f"{function.__name__.strip('_')}-{self.name}-{next(_numbers)}"
             future: Future = self.client.submit(function, *arguments, pure=False, key=key)

@@ -169,7 +169,7 @@ def core_count() -> int:
 
 
 def work_alone() -> None:
-    """Make :func:`core_count` 1 for this thread: others have the other cores."""
+    """Set :func:`core_count` to 1 on this thread: other threads use the other cores."""
     _thread.alone = True
 
 

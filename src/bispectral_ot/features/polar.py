@@ -51,7 +51,7 @@ class PolarSampler(NamedTuple):
     def build(
         cls, height: int, width: int, *, radii: Any, n_angles: int, sampling: str = "bilinear", ring_weights: Any = 1.0
     ) -> Self:
-        """Make the table; ``radii`` and ``ring_weights`` (n_rings,), which multiply the rings."""
+        """Sampler for an image size; ``radii`` and ``ring_weights``, which multiply the rings, are (n_rings,)."""
         angles = [2 * math.pi * k / n_angles for k in range(n_angles)]
         # the C library's functions: NumPy's own differ in the last bit between processors
         cosine, sine = (np.array([function(t) for t in angles]) for function in (math.cos, math.sin))

@@ -18,11 +18,11 @@ from bispectral_ot.transport.marginals import LOG2_E, NO_MASS, Constraints, Vect
 
 # Passes after which Newton steps are tried even at an easy regularization: some plans fall nearly into parts.
 PATIENCE = 200
-# Marginal error at which a stage before the final regularization has done its work.
+# Marginal error at which a stage before the final regularization ends.
 STAGE_TOL = 1e-2
 _MAX_DAMPING = 1e6
-# Entries of a cost from which passes over the active ones alone pay, the error from which on they are made, and mass of
-# an entry that they leave out, in tolerances spread over a row or a column. All of these together hold a tenth of one.
+# Passes over active entries only: least size of the cost, largest error, and mass of a negligible entry in tolerances
+# spread over a row or a column (all negligible entries together have a tenth of the tolerance).
 _LARGE, _LOCALIZED, _NEGLIGIBLE = 2**23, 0.1, 10.0
 # Seconds between two writes of the state.
 EVERY = 10.0
@@ -112,7 +112,7 @@ class Iteration:
             if self.exhausted or len(self.history) >= limit or (over is cost and (error <= tol or stalled)):
                 break
             if over is not cost and (error <= 0.9 * tol or stalled):
-                over, anderson, self.error = cost, Anderson(), np.inf  # all entries have the last word
+                over, anderson, self.error = cost, Anderson(), np.inf  # the final error is that of all entries
                 continue
             if over is cost and gathers > 0 and error <= _LOCALIZED:
                 cut = np.log2(_NEGLIGIBLE * tol / max(cost.shape))
@@ -161,7 +161,7 @@ class Iteration:
             return False
         log2_cut = -np.inf if self.is_small else float(np.log2(1e-5 * self.tol / max(self.cost.shape)))
         low_rows, low_columns = (np.log2(np.maximum(mass, 1e-300)) + log2_cut for mass in (self.p, column_sums))
-        density = 1.0 if self.is_small else 0.05  # more active entries would not pay off
+        density = 1.0 if self.is_small else 0.05  # Newton steps on more entries take longer than passes
         active = self.cost.gather(f, g, low_rows, low_columns, unit=unit, max_density=density)
         if active is None:
             return False

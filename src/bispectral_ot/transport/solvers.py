@@ -152,7 +152,7 @@ class Sinkhorn:
         return best.checked()
 
     def _attempts(self, iteration: Iteration, stages: list[float]) -> list[Callable[[], None]]:
-        """Ways to iterate at the final regularization, each more thorough than the one before."""
+        """Steps at the final regularization, each more thorough than the one before."""
         aim = 0.9 * self.tol
         # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
         float32_aim = max(aim, 2.0**-22 / self.reg)
