@@ -332,7 +332,7 @@ def _pool(
 
 @njit(**FAST)
 def _copy(line: Plane, out: Plane) -> None:
-    """Copy a line; an assignment would take seconds to compile, because of its error messages."""
+    """Copy a line: in place of an assignment, whose error messages alone take seconds to compile."""
     for p in range(len(line)):
         out[p] = line[p]
 
