@@ -283,15 +283,18 @@ class Pictures:
 
     def __getitem__(self, index: int) -> NDArray[np.float64]:
         image = self.dataset.images[index]
-        if self.dataset.kind == "clouds":
-            return draw_points(cloud_points(image))
-        if not self.has_pixels:
-            return draw_points(*volume_points(image))
-        lowest, highest = self.limits
-        shown: NDArray[np.float64] = (image.astype(np.float64) - lowest) / (highest - lowest or 1.0)
-        if shown.ndim == 3 and shown.shape[2] != 3:  # neither grey nor RGB
-            shown = shown.mean(axis=2)
-        return shown.clip(0.0, 1.0)
+        if self.has_pixels:
+            return as_shown(image, self.limits)
+        return draw_points(cloud_points(image)) if self.dataset.kind == "clouds" else draw_points(*volume_points(image))
+
+
+def as_shown(image: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.float64]:
+    """Pixels scaled from ``limits`` to 0 ... 1, grey or RGB; the mean of the channels if they are neither."""
+    lowest, highest = limits
+    shown: NDArray[np.float64] = (image.astype(np.float64) - lowest) / (highest - lowest or 1.0)
+    if shown.ndim == 3 and shown.shape[2] != 3:
+        shown = shown.mean(axis=2)
+    return shown.clip(0.0, 1.0)
 
 
 def draw_points(points: NDArray[Any], weights: NDArray[Any] | None = None) -> NDArray[np.float64]:

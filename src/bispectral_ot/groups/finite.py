@@ -78,30 +78,6 @@ def _split(real: NDArray[np.float64], *, conjugates: bool, rng: np.random.Genera
     return [irrep, irrep.conj()] if conjugates else [irrep]
 
 
-def clebsch_gordan_matrix(first: Irrep, second: Irrep, parts: list[tuple[Irrep, int]]) -> NDArray[np.complex128]:
-    """Unitary C (d1 * d2, d1 * d2) with ``first(g) (x) second(g) = C [(+)_t t(g)] C^H`` for every g.
-
-    ``parts`` has the irreps of the product and their multiplicities; a repeated irrep fills consecutive blocks of
-    columns. C is real if all irreps are, and the phase of each block makes its largest entry positive.
-    """
-    order, d1, d2 = len(first), first.shape[1], second.shape[1]
-    blocks = []
-    for part, multiplicity in parts:
-        dimension = part.shape[1]
-        # projector onto the vectors that transform like the first basis vector of `part`
-        weighted = (part[:, 0, 0].conj() * dimension / order)[:, None] * first.reshape(order, -1)
-        projector = (weighted.T @ second.reshape(order, -1)).reshape(d1, d1, d2, d2)
-        projector = projector.transpose(0, 2, 1, 3).reshape(d1 * d2, d1 * d2)
-        basis = scipy.linalg.qr(projector, mode="economic", pivoting=True)[0][:, :multiplicity]
-        for start in basis.T.reshape(-1, d1, d2):
-            # carry the first basis vector to the others with the group itself
-            moved = first @ start @ second.transpose(0, 2, 1)
-            block = (part[:, :, 0].conj().T * (dimension / order)) @ moved.reshape(order, -1)
-            largest = block.flat[np.argmax(np.abs(block) > 0.999 * np.abs(block).max())]
-            blocks.append(block.T * (np.abs(largest) / largest))
-    return np.ascontiguousarray(np.concatenate(blocks, axis=1))
-
-
 class FiniteGroup:
     """Finite group, given by its Cayley table; use :meth:`from_table` or a named subclass.
 
@@ -220,10 +196,26 @@ class FiniteGroup:
         return np.rint((product @ self.characters.conj().T).real / self.order).astype(np.int64)
 
     def clebsch_gordan(self, r: int, s: int) -> tuple[NDArray[np.complex128], list[int]]:
-        """Unitary C and irreps t with ``r(g) (x) s(g) = C [(+)_t t(g)] C^H`` for every g, in the order of columns."""
-        counts = self.multiplicities(r, s)
-        parts = [(self.irreps[t], int(counts[t])) for t in np.flatnonzero(counts)]
-        matrix = clebsch_gordan_matrix(self.irreps[r], self.irreps[s], parts)
+        """Unitary C and irreps t with ``r(g) (x) s(g) = C [(+)_t t(g)] C^H`` for every g, in the order of columns.
+
+        C is real if all irreps are, and the phase of each block of columns makes its largest entry positive.
+        """
+        counts, first, second = self.multiplicities(r, s), self.irreps[r], self.irreps[s]
+        order, d1, d2, blocks = self.order, first.shape[1], second.shape[1], []
+        for t in np.flatnonzero(counts):
+            part, dimension = self.irreps[t], self.irreps[t].shape[1]
+            # projector onto the vectors that transform like the first basis vector of `part`
+            weighted = (part[:, 0, 0].conj() * dimension / order)[:, None] * first.reshape(order, -1)
+            projector = (weighted.T @ second.reshape(order, -1)).reshape(d1, d1, d2, d2)
+            projector = projector.transpose(0, 2, 1, 3).reshape(d1 * d2, d1 * d2)
+            basis = scipy.linalg.qr(projector, mode="economic", pivoting=True)[0][:, : counts[t]]
+            for start in basis.T.reshape(-1, d1, d2):
+                # carry the first basis vector to the others with the group itself
+                moved = first @ start @ second.transpose(0, 2, 1)
+                block = (part[:, :, 0].conj().T * (dimension / order)) @ moved.reshape(order, -1)
+                largest = block.flat[np.argmax(np.abs(block) > 0.999 * np.abs(block).max())]
+                blocks.append(block.T * (np.abs(largest) / largest))
+        matrix = np.ascontiguousarray(np.concatenate(blocks, axis=1))
         return matrix, np.repeat(np.arange(len(counts)), counts).tolist()
 
     @cached_property
