@@ -286,8 +286,8 @@ class BatchedSinkhorn:
 
     def _solve(self, constraints: Constraints, start: Matrix) -> Iteration:
         cost = SimpleNamespace(shape=self._kernel.shape, scale=1.0, sweep=partial(self._sweep, constraints))
-        limits: Any = {"reg": self.epsilon, "tol": self._tol, "max_iter": self._max_iter}
-        iteration = Iteration(cost, constraints, start, start / self._unit, **limits)
+        options: Any = {"reg": self.epsilon, "tol": self._tol, "max_iter": self._max_iter}
+        iteration = Iteration(cost, constraints, start, start / self._unit, **options)
         iteration.run(self.epsilon, self._tol, np.float64)
         if iteration.error > self._tol:
             found = f"marginal error {iteration.error:.1e} after {self._max_iter} steps"
