@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import map_coordinates
 from scipy.spatial.transform import Rotation
 
-from bispectral_ot.groups.harmonics import equiangular_grid
+from bispectral_ot.groups.sphere import equiangular_grid
 
 
 def project_to_sphere(

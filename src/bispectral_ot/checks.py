@@ -4,7 +4,6 @@ import difflib
 import numbers
 import os
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -28,14 +27,13 @@ Intensity = Literal["ignore", "keep", "affine"]
 Storage = Literal["float32", "compact", "recompute"]
 SolverName = Literal["sinkhorn", "exact"]
 Marginals = Literal["balanced", "relaxed", "estimated"]
-_DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+# Control characters, ends of lines and paragraphs, changes of writing direction, and bytes that are not UTF-8.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: object) -> str:
     """Text with an escape for each control character, change of writing direction, and byte that is not UTF-8."""
-    hidden = (c in _DIRECTIONS or unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in str(text))
-    pairs = zip(str(text), hidden, strict=True)
-    return "".join(c.encode("unicode_escape").decode() if escape else c for c, escape in pairs)
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
 
 
 def detached(data: Any) -> Any:

@@ -126,10 +126,9 @@ def thumbnail(picture: NDArray[np.float64], longest: int, *, enlarge: bool = Fal
     from PIL import Image
 
     image = Image.fromarray((np.clip(picture, 0, 1) * 255).round().astype(np.uint8))
-    longer = max(image.size)
-    scale: float = longest // longer if enlarge else 1
-    if longer > longest:
-        scale = longest / longer
+    longer, scale = max(image.size), 1.0
+    if enlarge or longer > longest:
+        scale = longest / longer if longer > longest else longest // longer
     shape = max(1, round(image.width * scale)), max(1, round(image.height * scale))
     return np.asarray(image.resize(shape, Image.Resampling.BOX if scale < 1 else Image.Resampling.NEAREST))
 

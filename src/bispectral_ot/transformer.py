@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import METRICS, detached
-from bispectral_ot.engines import Block, Threads, row_blocks
+from bispectral_ot.engines import Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
 
@@ -127,17 +127,13 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         elif out.shape != shape or out.dtype != np.float32 or not (out.flags.c_contiguous and out.flags.writeable):
             expected = f"a writeable C-contiguous float32 array of shape {shape}"
             raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}.")
-        blocks = row_blocks(len(rows), block_rows=self.block_rows)
-
-        def fill(_: Block, some: Any, part: Rows) -> int:
-            return self._fill(some, np.asarray(part))  # a memory map as a plain array, for compiled kernels
-
-        vanishing = sum(Threads().map(fill, blocks, rows=(rows, out), stage="features"))
-        warn_of_vanishing(self, vanishing, len(rows))
+        blocks, plain = row_blocks(len(rows), block_rows=self.block_rows), np.asarray(out)  # not a memory map
+        counts = Threads().map(lambda _, *both: self._fill(*both), blocks, rows=(rows, plain), stage="features")
+        warn_of_vanishing(self, sum(counts), len(rows))
         return out
 
     def fill(self, X: Any, out: Rows, *, first: int = 0) -> int:
-        """As :meth:`_fill`, with signals checked; ``first`` is the number of the first one, for error messages."""
+        """Write the features of checked signals to ``out``, as :meth:`_fill`; errors count signals from ``first``."""
         return self._fill_in_blocks(self._read(X, reset=False, first=first)[0], out)
 
     def _fill_in_blocks(self, rows: Any, out: Rows) -> int:
@@ -165,9 +161,8 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Name each column after ``index_map_``, for example ``ring3_i1_j4_part0``."""
         check_is_fitted(self)
-        fields = self.index_map_.dtype.names or ()
-        columns = ((f"{field}{value}" for field, value in zip(fields, row, strict=True)) for row in self.index_map_)
-        return np.array(["_".join(column) for column in columns], dtype=object)
+        names, table = self.index_map_.dtype.names or (), self.index_map_.tolist()
+        return np.array(["_".join(map("{}{}".format, names, row)) for row in table], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bispectral_ot.comparing.divergence import bootstrap_deviations, mean_embeddings, permutation_test, sampling_bias
-from bispectral_ot.transport.batched_sinkhorn import BatchedSinkhorn
+from bispectral_ot.transport import BatchedSinkhorn
 
 
 def squared(points):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
@@ -151,17 +151,6 @@ def test_digits_of_a_match_do_not_depend_on_the_threads_of_blas():
             found.append(bot.match(source, target, features="global-bispectrum", pca=12))
             assert blas_threads() == {threads}
     np.testing.assert_array_equal(found[0].coupling.target_potential, found[1].coupling.target_potential)
-
-
-def test_a_block_that_ends_just_after_the_time_out_has_succeeded():
-    class Late(Future):
-        def result(self, timeout=None):
-            if not self.done():
-                self.set_result("done")  # between the time-out and the look at it
-                raise TimeoutError
-            return super().result(timeout)
-
-    assert engine._wait_for(Late()) == "done"
 
 
 @pytest.mark.parametrize(("error", "where"), [(TimeoutError(), "block"), (KeyboardInterrupt(), "progress")])

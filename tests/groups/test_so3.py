@@ -7,8 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 from scipy.special import sph_harm_y
 
-from bispectral_ot.groups.harmonics import equiangular_grid, real_harmonics, wigner_matrices
-from bispectral_ot.groups.sphere import invariant_tensor, wigner_3j
+from bispectral_ot.groups.sphere import equiangular_grid, invariant_tensor, real_harmonics, wigner_3j, wigner_matrices
 from sphere_oracles import clebsch_gordan, rotate_coefficients
 
 SOME = [(0, 0, 0), (1, 1, 2), (2, 2, 2), (1, 2, 3), (3, 3, 3), (2, 4, 5), (5, 3, 4)]

@@ -5,8 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.groups.harmonics import equiangular_grid, real_harmonics
-from bispectral_ot.groups.sphere import SphereBispectrum
+from bispectral_ot.groups.sphere import SphereBispectrum, equiangular_grid, real_harmonics
 from sphere_oracles import rotate_coefficients, slow_bispectrum
 
 ROTATIONS = [Rotation.from_euler("ZYZ", angles) for angles in ([0.4, 1.1, -2.3], [3.0, 0.2, 0.1], [0, 3.1, 1])]

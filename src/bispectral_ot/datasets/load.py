@@ -1,8 +1,11 @@
-"""Loading of datasets: from a name, a path, an array or an object of another library."""
+"""Loading of datasets: from a name, a folder, a file, an array or an object of another library."""
 
+import logging
 import os
+import unicodedata
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,19 +14,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import Split, advise, check_choice, check_integer, parse_size, user_path
+from bispectral_ot.datasets.clouds import check_clouds, check_rows, sample_surface
 from bispectral_ot.datasets.dataset import ArrayKind, Dataset, Kind, check_flat
-from bispectral_ot.datasets.folder import SHAPE_SUFFIXES, has_files, scan_folder, scan_shapes, split_folders
 from bispectral_ot.datasets.formats import array_files, encoded, stacks
 from bispectral_ot.datasets.frames import Canvas, FrameChoice, Labels, Placement
 from bispectral_ot.datasets.image_file import SUFFIXES
-from bispectral_ot.datasets.io_errors import reading
+from bispectral_ot.datasets.io_errors import library, reading
 from bispectral_ot.datasets.named_sets import NAMED, read_named
-from bispectral_ot.datasets.sources import SPLIT_WORDS, LazyDataset, Positions
+from bispectral_ot.datasets.sources import SPLIT_WORDS, FileSource, LazyDataset, Positions
 from bispectral_ot.datasets.warp import Size
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
+from bispectral_ot.memory import check_fits
 from bispectral_ot.runtime import Progress
 from bispectral_ot.sampling import evenly_spaced, random_rows
 
+SHAPE_SUFFIXES = (".obj", ".off", ".ply", ".stl", ".xyz")
 LARGEST_SIDE = 128  # of images if no size is given: larger ones are slower and match no better
 
 # Readers of files by their ending; libraries that only one of them needs are imported when a file is read.
@@ -118,9 +123,9 @@ def as_datasets(
         for data, name in zip(sets, names, strict=True)
     ]
     found = [lazy.of_kind(kind) if lazy.dataset is None or kind == "shapes" else lazy for lazy in found]
-    if frames is None or not frames.looks_at(found):
-        in_memory = [lazy.dataset for lazy in found if lazy.dataset is not None]
-        return in_memory if len(in_memory) == len(sets) else read_together(found)
+    in_memory = [lazy.dataset for lazy in found if lazy.dataset is not None]
+    if len(in_memory) == len(sets) and (frames is None or not frames.looks_at(found)):
+        return in_memory
     return read_together(found, frames=frames)
 
 
@@ -165,19 +170,19 @@ def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: i
         parts = [each for each in parts if each.name.startswith(split)]
     elif split != "train":
         parts = []
-    splits = split_folders(path)
+    splits = _split_folders(path)
     if splits:
         if split not in splits:
             raise InputError(f"{path} has no {split} split; its splits are {', '.join(splits)}.")
         path = splits[split]
     elif parts:
-        if not has_files(path, SUFFIXES):
+        if not _has_files(path, SUFFIXES):
             with reading(path):
                 return encoded.scan_parquet(path, split, (), parts=parts)
         warn(f"{path} has images and Parquet files; the images are read. Name {parts[0]} to read that.", DataWarning)
     else:
         _check_split(split, path)
-    return scan_shapes(path, n_points=n_points, seed=seed) if has_files(path, SHAPE_SUFFIXES) else scan_folder(path)
+    return _scan_shapes(path, n_points=n_points, seed=seed) if _has_files(path, SHAPE_SUFFIXES) else _scan_tree(path)
 
 
 def _scan_file(path: Path, keys: Sequence[str], split: str) -> LazyDataset:
@@ -208,6 +213,119 @@ def _check_split(split: str, what: object) -> None:
         raise InputError(f"{what} has no {split} split; leave the split out to have all of it.")
 
 
+def _scan_tree(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = "images") -> LazyDataset:
+    """All files of ``folder``: ``<class>/<file>`` with labels, or ``<file>`` without."""
+    flat = _files_in(folder, suffixes)
+    by_class = {sub: _files_in(sub, suffixes) for sub in _sub_folders(folder)}
+    filled = {sub: files for sub, files in by_class.items() if files}
+    if flat and filled:
+        found = f"{len(flat)} {noun} next to {len(filled)} sub-folders with {noun}"
+        raise DatasetError(f"{folder} has {found}; put all into sub-folders.")
+    if not flat and not filled:
+        deeper = next((sub for sub in by_class if any(path.is_dir() for path in sub.iterdir())), None)
+        advice = f" Name the folder that holds the classes: {deeper} ?" if deeper else ""
+        raise DatasetError(f"{folder} has no {noun} ({', '.join(suffixes)}), directly or one folder down.{advice}")
+    empty = [sub.name for sub, files in by_class.items() if not files]
+    if filled and empty:
+        warn(f"{folder}: {len(empty)} sub-folders have no {noun}, left out: {', '.join(empty[:5])}", DataWarning)
+    paths = flat or [path for files in filled.values() for path in files]
+    labels = [index for index, files in enumerate(filled.values()) for _ in files] if filled else None
+    names = tuple(_as_text(path.relative_to(folder).as_posix()) for path in paths)
+    source = FileSource(paths, names, str(folder))
+    classes = tuple(_as_text(sub.name) for sub in filled)
+    return LazyDataset(source, _as_text(folder.resolve().name), labels, classes, names)
+
+
+def _split_folders(folder: Path) -> dict[str, Path]:
+    """Folders of splits if there are only ``train``, ``val`` and ``test`` folders, else {}."""
+    folders = _sub_folders(folder)
+    found = {split: sub for sub in folders for split, words in SPLIT_WORDS.items() if sub.name.lower() in words}
+    return found if len(found) == len(folders) else {}
+
+
+def _has_files(folder: Path, suffixes: tuple[str, ...]) -> bool:
+    """Whether there are such files in the folder or one folder down."""
+    return any(_files_in(place, suffixes) for place in (folder, *_sub_folders(folder)))
+
+
+def _sub_folders(folder: Path) -> list[Path]:
+    with os.scandir(folder) as entries:
+        return sorted(folder / each.name for each in entries if each.is_dir() and not each.name.startswith("."))
+
+
+def _files_in(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    with os.scandir(folder) as entries:
+        names = [each.name for each in entries if each.name.lower().endswith(suffixes) and each.is_file()]
+    return sorted(folder / name for name in names if not name.startswith("."))
+
+
+def _as_text(name: str) -> str:
+    """Name read as UTF-8 in any locale, with accented letters in one normal form."""
+    return unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8", "surrogateescape"))
+
+
+def _scan_shapes(folder: Path, *, n_points: int, seed: int) -> LazyDataset:
+    """All shapes of ``folder``: ``<class>/<shape>`` with labels, or ``<shape>`` without."""
+    lazy = _scan_tree(folder, SHAPE_SUFFIXES, noun="shapes")
+    if _has_files(folder, SUFFIXES):
+        warn(f"{folder} has images and 3-D shapes; only the shapes are read.", DataWarning)
+    if any(not name.lower().endswith(".xyz") for name in lazy.files):
+        library("trimesh", extra="meshes", what=folder)
+    return replace(lazy, source=ShapeSource(lazy.source, n_points, seed), kind="clouds")
+
+
+@dataclass(frozen=True)
+class ShapeSource:
+    """Files that become one cloud of points each."""
+
+    files: FileSource
+    n_points: int
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def read(self, positions: Positions, canvas: Canvas) -> NDArray[np.float32]:
+        """One array, in which unused rows are NaN."""
+        what = f"{self.files.place} with {len(positions):,} shapes"
+        check_fits(24 * self.n_points * len(positions), what, "draw fewer points, n_points=...")
+        return check_clouds(self.files.map(self._read, positions, "read"))
+
+    def _read(self, i: int) -> NDArray[np.float32]:
+        """Points (n, 3) of a shape: ``n_points`` drawn from the faces of a mesh, or at most as many of a cloud."""
+        path: Path = self.files.items[i]
+        # a stream for each file: its points depend neither on threads nor on which other files are read
+        suffix, rng = path.suffix.lower(), np.random.default_rng([self.seed, i])
+        try:
+            if suffix == ".xyz":  # further columns are normals or colours
+                lines = path.read_text(errors="replace").split("\n")
+                if not any(line.strip() for line in lines):  # NumPy would warn only
+                    raise InputError("it is empty")
+                points = np.loadtxt(lines, usecols=(0, 1, 2), ndmin=2)
+            else:
+                import trimesh
+
+                logging.getLogger("trimesh").setLevel(logging.ERROR)  # textures that are missing do not matter
+                options: Any = {"skip_materials": True} if suffix == ".obj" else {}
+                shape: Any = trimesh.load(path, process=False, **options)
+                shape = shape.to_geometry() if isinstance(shape, trimesh.Scene) else shape  # all parts in one mesh
+                points = np.asarray(shape.vertices)
+                if len(getattr(shape, "faces", ())):
+                    points = sample_surface(points, np.asarray(shape.faces), self.n_points, rng=rng)
+                elif suffix != ".ply":  # without faces it is a cloud, not a damaged mesh
+                    raise InputError("it has no faces (points without faces are read from .ply and .xyz files)")
+            if len(points) > self.n_points:
+                points = points[np.sort(rng.choice(len(points), self.n_points, replace=False))]
+            if len(points) == 1:
+                raise InputError("it has only 1 point")
+            return check_rows(points, "content", "points", columns=3)
+        except MemoryError:
+            raise
+        except Exception as error:  # readers raise any kind of error on a damaged file
+            said = str(error).rstrip(".") or type(error).__name__
+            raise DatasetError(f"cannot read the shape {path}: {said}; repair or remove it.") from None
+
+
 def read_together(
     sets: Sequence[LazyDataset],
     positions: Sequence[Positions | None] | None = None,
@@ -221,7 +339,7 @@ def read_together(
     rows = [np.arange(len(lazy)) if kept is None else kept for lazy, kept in zip(sets, asked, strict=True)]
     placements: list[Placement | None] = [None] * len(sets)
     if frames is not None and frames.looks_at(sets):
-        count = min(max(96, 4 * max(len(lazy.classes) for lazy in sets)), 384)  # or few of a class would be seen
+        count = min(max(96, 4 * max(len(lazy.classes) for lazy in sets)), 384)  # enough of each class
         both = zip(sets, rows, strict=True)
         samples, labels = zip(*(_sample(lazy, kept, grey, count) for lazy, kept in both), strict=True)
         chosen = frames(samples, [lazy.name for lazy in sets], labels[-1])

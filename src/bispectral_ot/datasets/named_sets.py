@@ -62,7 +62,7 @@ def named_folder(root: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def place(name: str) -> str:
-    """Place from which the training split of a named set would be read now, in words."""
+    """Location of the training split of a named set, in words: package, folder, cache, or still to fetch."""
     known, folder = NAMED[name], named_folder()
     if not known.mirrors:
         return known.source

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Results that one task adds up; fewer are added up here.
 _FAN_IN = 8
-# Packages of the same version everywhere, because tasks travel, and on workers, because results would differ.
+# Packages whose versions must be equal everywhere, since tasks are pickled, and on workers, for equal results.
 _WIRE = ("python", "cloudpickle", "dask", "distributed")
 _COMPARED = ("numpy", "scipy", "numba", "scikit-learn", "bispectral-ot")
 _HOW_TO_START = "Start `dask scheduler` and, on every machine, `dask worker tcp://HOST:8786`, or use local:2."
@@ -122,17 +122,12 @@ class Dask(Threads):
     def _groups(self, blocks: Blocks, rows: Values, row_bytes: int = 0, per_thread: int = 8) -> list[list[Block]]:
         """Blocks that are kept together; others in groups of about the same number of rows."""
         if blocks and blocks[0].content is not None:
-            return [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.content[0])]
+            return [list(group) for _, group in itertools.groupby(blocks, lambda block: block.content[0])]
         n_threads, n_rows = sum(self._threads().values()), _n_rows(blocks)
         size = sum(map(_bytes, rows)) + row_bytes * n_rows
         # whole rounds for all threads, at most a gigabyte per group: results come early, and a dead worker loses little
         n_groups = n_threads * max(per_thread, -(-size // (2**30 * n_threads)))
-        groups: dict[int, list[Block]] = {}
-        done = 0
-        for block in blocks:
-            groups.setdefault(done * n_groups // n_rows, []).append(block)
-            done += block.stop - block.start
-        return list(groups.values())
+        return [list(group) for _, group in itertools.groupby(blocks, lambda block: block.start * n_groups // n_rows)]
 
 
 class _Call:
@@ -180,7 +175,7 @@ class _Call:
         """Submit a task."""
         import dask
 
-        # data is in the tasks on purpose: from there the scheduler can make everything again
+        # large tasks are intended: the scheduler can repeat a task that has its own data
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
             key = f"{function.__name__.strip('_')}-{self.name}-{next(_numbers)}"
             future: Future = self.client.submit(function, *arguments, pure=False, key=key)

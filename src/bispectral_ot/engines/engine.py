@@ -7,7 +7,6 @@ It writes into nothing that it is given, so that it can run on another thread, i
 import itertools
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
@@ -75,7 +74,7 @@ class Threads:
         """
         total, done = sum(block.stop - block.start for block in blocks), 0
         n_threads = core_count() if len(blocks) > 1 else 1  # for one block a thread would only cost time
-        pending: deque[Future[Any]] = deque()
+        pending: list[Future[Any]] = []
         waiting = iter(blocks)
         with runtime.one_blas_thread():
             try:
@@ -88,7 +87,10 @@ class Threads:
                             cut = (values[later.start : later.stop] for values in rows)
                             work = copy_context().run, function, later, *cut, *shared
                             pending.append(_pool(n_threads, os.getpid()).submit(*work))
-                        result = _wait_for(pending.popleft())
+                        # wake up now and then, because a signal just before the wait does not end it
+                        while not wait(pending[:1], timeout=0.5).done:
+                            pass
+                        result = pending.pop(0).result()
                     done += block.stop - block.start
                     runtime.progress(stage, done, total)
                     yield result
@@ -170,7 +172,7 @@ def core_count() -> int:
 
 
 def work_alone() -> None:
-    """Make :func:`core_count` 1 for this thread: others have the other cores."""
+    """Set :func:`core_count` to 1 on this thread: other threads use the other cores."""
     _thread.alone = True
 
 
@@ -186,13 +188,3 @@ def _pool(n_threads: int, process: int) -> ThreadPoolExecutor:
     """Threads of this process; a forked process gets new ones."""
     # nested calls of an engine run on one thread: they must not wait for threads that wait for them
     return ThreadPoolExecutor(n_threads, initializer=work_alone)
-
-
-def _wait_for(future: Future[Any]) -> Any:
-    while True:
-        try:
-            # wake up now and then, because a signal just before the wait does not end it
-            return future.result(timeout=0.5)
-        except TimeoutError:
-            if future.done():  # the function itself timed out, or ended between the time-out and this line
-                return future.result()

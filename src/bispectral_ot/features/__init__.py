@@ -4,10 +4,9 @@ from bispectral_ot.features.combined import CombinedBispectrum, Join
 from bispectral_ot.features.commutative import RingBispectrum, TranslationBispectrum
 from bispectral_ot.features.encoders import Encoder, Orbit, clear_encodings, list_encodings
 from bispectral_ot.features.fitted import FeatureMap, FittedFeatures
-from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.image_group import D4Bispectrum, ImageBispectrum, ImageGroup
 from bispectral_ot.features.local_bispectrum import LocalBispectrum
-from bispectral_ot.features.polar import PolarSampler, PolarSpectrum
+from bispectral_ot.features.polar import GlobalBispectrum, PolarSampler, PolarSpectrum
 from bispectral_ot.features.registry import DEFAULT_FEATURES, FEATURES, FeatureSpec, Pixels, Vectors, choose_features
 from bispectral_ot.groups.bispectrum import CyclicBispectrum, GroupBispectrum
 from bispectral_ot.groups.shells import ShellBispectrum

@@ -17,8 +17,8 @@ from bispectral_ot.datasets.transforms import center_clear
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
 from bispectral_ot.engines.engine import gram, product, side_by_side
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.local_bispectrum import LocalBispectrum, distances
+from bispectral_ot.features.polar import GlobalBispectrum
 from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Rows, columns_table, symmetric_eigh, unit_weights
 
@@ -29,7 +29,7 @@ _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT, _SCALES = 0.125, (0.6, 1.4)  # random motions: shifts by this fraction of the width, range of scales
 _NEIGHBOURS = 5
 _LEAST_COLOUR = 1e-3  # variance of a colour, relative to the largest, below which it is not amplified further
-# The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
+# Odds (explained to unexplained variance of the local part) at which the coupled part has weight 1; power and range.
 _EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
 # Joins: images that decide, how many of them are moved, and the fewest from which weights are learned.
 _JOIN_SAMPLE, _JOIN_MOVED, _JOIN_FEWEST = 1024, 256, 32
@@ -273,7 +273,7 @@ class Join(_SideBySide):
         return shares**2 * np.minimum(_MARGIN * ratios.min(axis=1), 1) ** _STEEPNESS
 
     def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
-        """Take up the state."""
+        """Set the state, with the parts that it holds."""
         self.parts = tuple(learned["parts_"])
         return super().set_state(shape, learned)
 
@@ -370,7 +370,7 @@ def neighbour_odds(moved_local: Rows, local: Rows, moved_coupled: Rows, coupled:
 
 
 def identity_information(moved: Rows, rows: Rows, step: int) -> float:
-    """Share of the identity of moved images that their distances to all images tell, between 0 and 1.
+    """Information about the identity of moved images in their distances to all images, between 0 and 1.
 
     The greatest mean of ``log P(i | moved i) / log n + 1``, ``P(j | x)`` proportional to ``exp(-b d(x, j))``, over b.
     """

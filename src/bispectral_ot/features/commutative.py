@@ -54,22 +54,18 @@ class OrbitBispectrum(BatchTransformer):
     orbits_: TripleOrbits
 
     @abstractmethod
-    def _fill_channels(self, images: Rows, out: Rows) -> NDArray[np.bool_]:
-        """Write the features of channels (n, pixels) to ``out``; return which of them vanish."""
+    def _spectra(self, images: Rows) -> NDArray[np.complex64]:
+        """Fourier coefficients (n, ..., frequencies) of channels (n, pixels)."""
 
     def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         n = len(rows) * self._channels
-        vanishing = self._fill_channels(scaled_channels(rows, self._channels).reshape(n, -1), out.reshape(n, -1))
-        return int(vanishing.reshape(len(rows), -1).any(axis=1).sum())
-
-    def _bispectra(self, spectra: NDArray[np.complex64], out: Rows) -> NDArray[np.bool_]:
-        """Write the bispectra of spectra (n, ..., frequencies) to ``out``; return which of them vanish."""
-        orbits, vanishing = self.orbits_, np.empty(len(spectra), dtype=np.bool_)
+        spectra = self._spectra(scaled_channels(rows, self._channels).reshape(n, -1))
         take_out_sizes(spectra.view(np.float32))
-        rows = spectra.reshape(-1, spectra.shape[-1])
-        multiply(rows, orbits.triples, orbits.n_real, out.reshape(len(rows), -1), 0)
-        normalize_rows(out, self.feature_weights_[: out.shape[1]], vanishing, 1.0, 0)
-        return vanishing
+        signals, channels = spectra.reshape(-1, spectra.shape[-1]), out.reshape(n, -1)
+        multiply(signals, self.orbits_.triples, self.orbits_.n_real, out.reshape(len(signals), -1), 0)
+        vanishing = np.empty(n, dtype=np.bool_)
+        normalize_rows(channels, self.feature_weights_[: channels.shape[1]], vanishing, 1.0, 0)
+        return int(vanishing.reshape(len(rows), -1).any(axis=1).sum())
 
 
 class RingBispectrum(OrbitBispectrum):
@@ -135,8 +131,8 @@ class RingBispectrum(OrbitBispectrum):
         samples = self._channels * self.sampler_.n_rings * self.sampler_.n_angles
         return 12 * self.n_features_in_ + 16 * samples
 
-    def _fill_channels(self, images: Rows, out: Rows) -> NDArray[np.bool_]:
-        return self._bispectra(scipy.fft.fft(self.sampler_.sample(images)), out)
+    def _spectra(self, images: Rows) -> NDArray[np.complex64]:
+        return scipy.fft.fft(self.sampler_.sample(images))
 
 
 class TranslationBispectrum(OrbitBispectrum):
@@ -191,6 +187,6 @@ class TranslationBispectrum(OrbitBispectrum):
     def _scratch_per_row(self) -> int:
         return 24 * self.n_features_in_
 
-    def _fill_channels(self, images: Rows, out: Rows) -> NDArray[np.bool_]:
+    def _spectra(self, images: Rows) -> NDArray[np.complex64]:
         spectra = scipy.fft.fft2(images.reshape(-1, *self.image_shape_[:2]))
-        return self._bispectra(np.ascontiguousarray(spectra[:, *self.band_]), out)
+        return np.ascontiguousarray(spectra[:, *self.band_])

@@ -292,7 +292,7 @@ class Orbit(BatchTransformer):
         return {**super()._parameters(), "encoder": None}
 
     def set_state(self, shape: Any, learned: State) -> Self:
-        """Set the state."""
+        """Set the state, with the encoder that it holds."""
         self.encoder = learned["encoder_"]
         return super().set_state(shape, learned)
 

@@ -260,26 +260,26 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
 
     def _extract(self, datasets: Sequence[Dataset], counted: int, *, mapped: bool) -> list[Rows]:
         """Features of every set, on the principal components where there are any."""
-        see = self.feature_map
+        transformer, projection = self.feature_map.transformer, self.feature_map.projection
         features: list[Rows] = []
         total = sum(map(len, datasets))
         done = vanishing = 0
-        columns = see.transformer.n_features_out_ if see.projection is None else see.projection.shape[1]
+        columns = transformer.n_features_out_ if projection is None else projection.shape[1]
         for dataset in datasets:
             shape = (len(dataset), columns)
             out = reserved_memory_map(shape) if mapped else np.empty(shape, dtype=np.float32)
             most = min(_BATCH_IMAGES, _BATCH_BYTES // (4 * int(dataset.signals[0].size)))
             if self.engine.local is self.engine:
-                most = see.transformer.block_rows
+                most = transformer.block_rows
             blocks = row_blocks(len(dataset), block_rows=max(1, most))
-            found = self.engine.map(_features, blocks, rows=(dataset.signals,), shared=(see,))
+            found = self.engine.map(_features, blocks, rows=(dataset.signals,), shared=(self.feature_map,))
             for block, (rows, count) in zip(blocks, found, strict=True):
                 out[block.start : block.stop] = rows
                 vanishing += count * (done < counted)  # of the first sets only
                 done += len(rows)
                 runtime.progress("features", done, total)
             features.append(out)
-        warn_of_vanishing(see.transformer, vanishing, counted)
+        warn_of_vanishing(transformer, vanishing, counted)
         return features
 
     def _warn_of_scales(self, datasets: Sequence[Dataset]) -> None:
@@ -298,11 +298,11 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
             warn(f"{found}; {advice}, or save the files at one bit depth.")
 
 
-def _features(block: Block, images: Any, see: FeatureMap) -> tuple[Rows, int]:
+def _features(block: Block, images: Any, feature_map: FeatureMap) -> tuple[Rows, int]:
     """Features of a block of images, and how many of them vanish."""
-    rows = np.empty((len(images), see.transformer.n_features_out_), dtype=np.float32)
-    vanishing = see.transformer.fill(see.normalized(np.asarray(images)), rows, first=block.start)
-    return rows if see.projection is None else see.weighted(rows) @ see.projection, vanishing
+    rows = np.empty((len(images), feature_map.transformer.n_features_out_), dtype=np.float32)
+    vanishing = feature_map.transformer.fill(feature_map.normalized(np.asarray(images)), rows, first=block.start)
+    return rows if feature_map.projection is None else feature_map.weighted(rows) @ feature_map.projection, vanishing
 
 
 def fit_sample(datasets: Sequence[Dataset], size: int) -> list[Dataset]:

@@ -43,7 +43,7 @@ class JudgedFrames(FrameChoice):
         self.spec = spec
 
     def looks_at(self, sets: Sequence[Any]) -> bool:
-        """Whether images must be looked at: for ``"auto"``, only features that ignore rotations can judge."""
+        """Whether the choice needs images: for ``"auto"``, only features that ignore rotations can compare frames."""
         asked = super().looks_at(sets)
         return asked and (not self.is_automatic or str(self._quiet_spec().symmetry).startswith("rotation"))
 

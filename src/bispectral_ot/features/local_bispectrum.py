@@ -229,8 +229,9 @@ class Ladder(NamedTuple):
     uses: Index  # (n_responses, 2): whether z / |z|^(1/2) and z / |z|^(3/4) are needed
 
     @classmethod
-    def of(cls, steps: list[Any], fields: Index, orders: Index, pairs: list[Any], triples: list[Any]) -> Self:
-        """Ladder of the tables, with the depths and uses that follow from them."""
+    def of(cls, steps: list[Any], responses: list[tuple[int, int]], pairs: list[Any], triples: list[Any]) -> Self:
+        """Ladder of the tables and the (field, order) of each response, with the depths and uses that follow."""
+        fields, orders = np.ascontiguousarray(_table(responses, 2).T)
         depths = np.zeros(len(steps), dtype=np.int64)
         for slot, source, _, sign in steps:
             depths[slot] = depths[source] + 1 if sign else 0
@@ -260,8 +261,7 @@ def channel_ladder() -> Ladder:
     further = ((order, order - 1, -1, 1) for order in range(2, _MAX_ORDER + 1))
     steps = [(field, 0, -1, 0), (1, field, -1, 1), *further, (0, 1, -1, -1)]
     triples = [(i, j, i + j) for i in range(1, _MAX_ORDER) for j in range(i, _MAX_ORDER + 1 - i)]
-    orders = np.arange(_MAX_ORDER + 1)
-    return Ladder.of(steps, np.zeros_like(orders), orders, [], triples)
+    return Ladder.of(steps, [(0, order) for order in range(_MAX_ORDER + 1)], [], triples)
 
 
 def edge_ladder() -> Ladder:
@@ -276,8 +276,7 @@ def edge_ladder() -> Ladder:
         for order, sign in [*((order, 1) for order in higher), *((order, -1) for order in lower)]:
             steps.append((slots[field, order], slots[field, order - sign], -1, sign))
     pairs = [(slots[a], slots[b]) for a, b in itertools.combinations(responses, 2) if a[1] == b[1]]
-    fields, orders = np.array(responses, dtype=np.int64).T
-    return Ladder.of(steps, np.ascontiguousarray(fields), np.ascontiguousarray(orders), pairs, [])
+    return Ladder.of(steps, responses, pairs, [])
 
 
 def _table(rows: list[Any], width: int) -> Index:

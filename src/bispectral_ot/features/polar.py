@@ -1,6 +1,8 @@
-"""Polar grids: rings, fields of intensity and edges that rotate with the image, and their Fourier coefficients."""
+"""Polar grids: Fourier coefficients of rings that rotate with the image, and the global bispectrum, their invariant."""
 
+import itertools
 import math
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -12,10 +14,11 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import check_choice, check_integer, check_positive
 from bispectral_ot.compiled import njit
 from bispectral_ot.errors import InputError
-from bispectral_ot.features.kernels import ROUNDING, edge_fields, interpolate, normalize_rows
+from bispectral_ot.features.kernels import ROUNDING, compress, edge_fields, interpolate, multiply, normalize_rows
 from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, unit_weights
 
 SAMPLINGS = ("bilinear", "nearest")
+PAIR, TRIPLE, MIRRORED = 0, 1, 2  # kinds of columns of the global bispectrum
 N_EDGE_FIELDS = 5
 # Widths of the Gaussians, in units of the distance of two rings (chosen as described in docs/coupled.md).
 _INTENSITY_BLUR, _EDGE_BLUR, _EDGE_POOLING = 0.35, 0.5, 0.7
@@ -26,6 +29,7 @@ _LEAST_SPACING = 2.5
 _COMPILED = ("uint8", "uint16", "float32", "float64")  # others are copied to float64 first, a block at a time
 Filter = tuple[Rows, Rows]  # matrices (height, height) and (width, width)
 Edges = NDArray[np.float64]  # of the cells along a side (n, 2)
+Index = NDArray[np.int64]
 
 
 class PolarSampler(NamedTuple):
@@ -47,7 +51,7 @@ class PolarSampler(NamedTuple):
     def build(
         cls, height: int, width: int, *, radii: Any, n_angles: int, sampling: str = "bilinear", ring_weights: Any = 1.0
     ) -> Self:
-        """Make the table; ``radii`` and ``ring_weights`` (n_rings,), which multiply the rings."""
+        """Sampler for an image size; ``radii`` and ``ring_weights``, which multiply the rings, are (n_rings,)."""
         angles = [2 * math.pi * k / n_angles for k in range(n_angles)]
         # the C library's functions: NumPy's own differ in the last bit between processors
         cosine, sine = (np.array([function(t) for t in angles]) for function in (math.cos, math.sin))
@@ -71,6 +75,7 @@ class PolarSampler(NamedTuple):
         return rings.reshape(len(images), self.n_rings, self.n_angles)
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class SteerableTransformer(BatchTransformer):
     """Images to complex coefficients by angular frequency, field and ring.
 
@@ -88,21 +93,12 @@ class SteerableTransformer(BatchTransformer):
     symmetries = ("rotation", "rotation-reflection")
     default_metric = "sqeuclidean"  # best class preservation
 
-    symmetry: str = symmetries[0]
-    cells_: tuple[Edges, Edges] | None  # None for single pixels
-
-    def __init__(
-        self,
-        *,
-        symmetry: str = "rotation",
-        n_rings: int = 10,
-        max_frequency: int = 9,
-        n_angles: int = 40,
-        radius: float = 1.04,
-        edge_weight: float = 2.0,
-    ) -> None:
-        self.symmetry, self.n_rings, self.max_frequency = symmetry, n_rings, max_frequency
-        self.n_angles, self.radius, self.edge_weight = n_angles, radius, edge_weight
+    symmetry: str = "rotation"
+    n_rings: int = 10
+    max_frequency: int = 9
+    n_angles: int = 40
+    radius: float = 1.04
+    edge_weight: float = 2.0
 
     def _prepare_coefficients(self) -> None:
         """Check the parameters, and build the filters and samplers; lengths are in cells."""
@@ -136,7 +132,7 @@ class SteerableTransformer(BatchTransformer):
             return blur(np.eye(grid[0])).astype(np.float32), blur(np.eye(grid[1])).astype(np.float32)
 
         edge_blur = max(_LEAST_EDGE_BLUR, _EDGE_BLUR * spacing)
-        self.cells_ = None if cell == 1 else (down, across)
+        self.cells_: tuple[Edges, Edges] | None = None if cell == 1 else (down, across)
         # fraction of each cell (height * width,) that is image; the rest of it is background, the median of a circle
         self.inside_ = (np.outer(np.ptp(down, axis=1), np.ptp(across, axis=1)) / cell**2).astype(np.float32).ravel()
         self.border_ = PolarSampler.build(*grid, radii=np.array([(side - 1) / 2 / cell]), n_angles=n_angles)
@@ -243,6 +239,151 @@ class PolarSpectrum(SteerableTransformer):
                 coefficients[:, :, fields] = block
         out[:] = np.stack([coefficients.real, coefficients.imag], axis=2).reshape(n, -1)
         return int((~out.any(axis=1)).sum())
+
+
+class _Products(NamedTuple):
+    """Products of two or three coefficients: positions (2 or 3, n) in a row of coefficients, the real ones first."""
+
+    positions: Index
+    n_real: int
+    index_map: NDArray[np.void]
+    weights: Rows
+
+    @classmethod
+    def of(cls, positions: Any, is_complex: NDArray[np.bool_], weights: Index, **fields: Any) -> Self:
+        """Sort the real products to the front, and add columns for the imaginary parts of the others."""
+        order, n_real = np.argsort(is_complex, kind="stable"), int((~is_complex).sum())
+        of_columns = np.concatenate([order, order[n_real:]])
+        columns = columns_table(**fields, part=0)[of_columns]
+        columns["part"][len(order) :] = 1
+        return cls(np.stack(positions)[:, order], n_real, columns, weights[of_columns].astype(np.float32))
+
+    def fill(self, values: NDArray[np.complex64], out: Rows, first: int) -> None:
+        """Products of rows of coefficients, followed by their conjugates, of which the last factor is one."""
+        places = self.positions.copy()
+        places[-1] += values.shape[1] // 2
+        multiply(values, places, self.n_real, out, first)
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class GlobalBispectrum(SteerableTransformer):
+    """Second- and third-order invariants across rings: complete for rotations of an image; see docs/coupled.md.
+
+    With ``F[r, k]`` the Fourier coefficient of ring r at angular frequency k, and G the means over bands of rings:
+
+    - pairs ``F[r, k] conj(F[s, k])`` of the intensity and of the edges, raised to the power ``power``;
+    - triples ``G[a, i] G[b, j] conj(G[c, i + j])`` with i, j > 0, ``i + j <= max_frequency`` or i = j = 0, likewise to
+      ``2 power / 3``.
+
+    Parameters
+    ----------
+    symmetry : {"rotation", "rotation-reflection"}; with the latter, mirror images have the same features.
+    n_rings : Rings from the centre to ``radius``; also the resolution along a ray.
+    max_frequency : Highest angular frequency.
+    n_angles : Samples per ring.
+    radius : Outer edge of the outermost ring; 1 is the largest disk inside the image. Pixels outside are background.
+    edge_weight : Norm of the edge part relative to that of the intensity part; 0 leaves edges out.
+    power : Compression of magnitudes, at most 1; 1 is none.
+    n_bands : Bands of rings for the triples; 0 leaves triples out (and the invariant is not complete then).
+    triple_weight : Factor of the triples relative to the intensity products.
+
+    Notes
+    -----
+    Products are taken across channels as if they were more rings; triples take their mean, and edges are added up over
+    them. ``index_map_`` has the fields kind (0: two coefficients, 1: three, 2: magnitudes of odd parts), field (0:
+    intensity, 1 to 5: edges), i, j (frequencies; j is -1 for two), r, s, t (rings or bands; channel c counts from
+    ``c * n_rings``), part. ``feature_weights_`` counts the products that are equal up to conjugation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.features import GlobalBispectrum
+    >>> images = np.random.default_rng(0).random((2, 28, 28))
+    >>> bispectrum = GlobalBispectrum().fit(images)
+    >>> np.allclose(bispectrum.transform(np.rot90(images, axes=(1, 2))), bispectrum.transform(images), atol=1e-5)
+    True
+    """
+
+    power: float = 0.5
+    n_bands: int = 2
+    triple_weight: float = 0.3
+
+    def _prepare(self) -> Columns:
+        self._prepare_coefficients()
+        if not 0 < self.power <= 1:
+            raise InputError(f"power must be above 0 and at most 1, got {self.power!r}.")
+        if not (self.triple_weight >= 0 and math.isfinite(self.triple_weight)):
+            raise InputError(f"triple_weight must be at least 0 and finite, got {self.triple_weight!r}.")
+        n_bands = check_integer("n_bands", self.n_bands, minimum=0)
+        if n_bands > self.n_rings:
+            raise InputError(f"{self.n_rings} rings cannot make {n_bands} bands; give fewer bands or more rings.")
+        channels, edges = self._channels, range(self._channels, self._n_fields)
+        fields = [slice(channels), *(slice(field, field + 1) for field in edges)]
+        pairs = (self._make_pairs(each, number) for number, each in enumerate(fields))
+        parts = self._parts = (self._make_triples(n_bands), *pairs)
+        self._stops = np.cumsum([len(part.weights) for part in parts])
+        index_map = np.concatenate([part.index_map for part in parts])
+        weights = self.product_weights_ = np.concatenate([part.weights for part in parts])
+        if self.symmetry == "rotation":
+            return index_map, weights
+        is_odd = self.is_odd_ = index_map["part"] == 1
+        n_odd = int(is_odd.sum())
+        self.mirror_signs_ = np.random.default_rng(0).choice(np.array([-1, 1], dtype=np.float32), n_odd)
+        magnitudes = np.zeros(2 * n_odd, dtype=index_map.dtype)
+        magnitudes["kind"], magnitudes["r"] = MIRRORED, np.arange(2 * n_odd)
+        ones = np.ones(2 * n_odd, dtype=np.float32)
+        return np.concatenate([index_map[~is_odd], magnitudes]), np.concatenate([weights[~is_odd], ones])
+
+    def _make_pairs(self, fields: slice, number: int) -> _Products:
+        """All products of two coefficients of equal frequency within some fields."""
+        sizes = (self.max_frequency + 1, self._n_fields, self.n_rings)
+        position = np.arange(math.prod(sizes)).reshape(sizes)[:, fields].reshape(sizes[0], -1)
+        r, s = np.triu_indices(position.shape[1])
+        positions = position[:, r].ravel(), position[:, s].ravel()
+        k, r, s = np.repeat(np.arange(sizes[0]), len(r)), np.tile(r, sizes[0]), np.tile(s, sizes[0])
+        weights = np.where(r == s, 1, 2) * np.where(k == 0, 1, 2)
+        is_complex = (r != s) & (k > 0)
+        return _Products.of(positions, is_complex, weights, kind=PAIR, field=number, i=k, j=-1, r=r, s=s, t=-1)
+
+    def _make_triples(self, n_bands: int) -> _Products:
+        """All products G[a, i] G[b, j] conj(G[c, i + j]) with 0 < i <= j or 0 = i = j, each once."""
+        n_frequencies = self.max_frequency + 1
+        sizes = (n_frequencies, n_frequencies, n_bands, n_bands, n_bands)
+        i, j, a, b, c = np.indices(sizes, dtype=np.int64).reshape(5, -1)
+        keep = ((i > 0) | (j == 0)) & (i <= j) & (i + j < n_frequencies) & ((i < j) | (a <= b))
+        i, j, a, b, c = (x[keep] for x in (i, j, a, b, c))
+        # i and j change places, and all frequencies their signs
+        weights = np.where((i == j) & (a == b), 1, 2) * np.where(j == 0, 1, 2)
+        positions = tuple(frequency * n_bands + band for frequency, band in ((i, a), (j, b), (i + j, c)))
+        return _Products.of(positions, j > 0, weights, kind=TRIPLE, field=0, i=i, j=j, r=a, s=b, t=c)
+
+    def _scratch_per_row(self) -> int:
+        return super()._scratch_per_row() + (4 if self.symmetry == "rotation" else 24) * len(self.product_weights_)
+
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
+        n, stops = len(rows), self._stops
+        coefficients = self._coefficients(rows)
+        products = out if self.symmetry == "rotation" else np.empty((n, stops[-1]), dtype=np.float32)
+        if self.n_bands:  # of the means over bands and channels
+            radial = coefficients[:, :, : self._channels].mean(axis=2)
+            edges = np.linspace(0, self.n_rings, self.n_bands + 1).astype(int)
+            bands = [radial[:, :, start:stop].mean(axis=2) for start, stop in itertools.pairwise(edges)]
+            means = np.stack(bands, axis=2).reshape(n, -1)
+            self._parts[0].fill(compress(means, 2 * self.power / 3), products, 0)
+            products[:, : stops[0]] *= np.float32(self.triple_weight)
+        both = compress(np.ascontiguousarray(coefficients).reshape(n, -1), self.power)
+        for pairs, start in zip(self._parts[1:], stops[:-1], strict=True):
+            pairs.fill(both, products, int(start))
+        weights = self.product_weights_
+        vanishing = np.empty((2, n), dtype=np.bool_)
+        length = math.hypot(1, self.edge_weight)
+        normalize_rows(products, weights[: stops[1]], vanishing[0], 1 / length, 0)
+        normalize_rows(products, weights[stops[1] :], vanishing[1], self.edge_weight / length, int(stops[1]))
+        if products is not out:  # odd parts, whose common sign a mirror changes, as magnitudes in two bases
+            odd = products[:, self.is_odd_] * np.sqrt(weights[self.is_odd_] / 2)
+            mixed = scipy.fft.dct(odd * self.mirror_signs_, norm="ortho")
+            np.concatenate([products[:, ~self.is_odd_], np.abs(odd), np.abs(mixed)], axis=1, out=out)
+        return int(vanishing.all(axis=0).sum())
 
 
 def cell_edges(size: int, cell: int) -> Edges:

@@ -12,10 +12,9 @@ from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features.combined import CombinedBispectrum, Join
 from bispectral_ot.features.commutative import RingBispectrum, TranslationBispectrum
 from bispectral_ot.features.encoders import Encoder, MissingEncoderError, Orbit
-from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.image_group import D4Bispectrum, ImageBispectrum, ImageGroup
 from bispectral_ot.features.local_bispectrum import LocalBispectrum
-from bispectral_ot.features.polar import PolarSpectrum
+from bispectral_ot.features.polar import GlobalBispectrum, PolarSpectrum
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import SphereBispectrum
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Columns, Rows, State, columns_table, unit_weights

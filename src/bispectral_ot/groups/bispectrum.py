@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from bispectral_ot.checks import check_choice
 from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
-from bispectral_ot.groups.finite import FiniteGroup, IntArray
-from bispectral_ot.groups.named import CyclicGroup
+from bispectral_ot.groups.finite import CyclicGroup, FiniteGroup, IntArray
 from bispectral_ot.transformer import VANISHING, BatchTransformer, columns_table, take_out_sizes, write_scaled
 
 Numbers = NDArray[Any]  # float64, or complex128 if irreps are complex
@@ -44,11 +43,6 @@ class Blocks(NamedTuple):
 def _apply(left: Numbers, right: Numbers, dimension: int) -> Numbers:
     """``left @ right`` over ``dimension``; products with 1 x 1 matrices are faster without matmul."""
     return left * right if dimension == 1 else left @ right
-
-
-def all_entries(groups: list[Blocks], coefficients: Numbers) -> Numbers:
-    """Values (n, n_entries) of all blocks from Fourier coefficients (n, order)."""
-    return np.concatenate([blocks.entries(coefficients) for blocks in groups], axis=1)
 
 
 def full_pairs(group: FiniteGroup) -> IntArray:
@@ -185,8 +179,8 @@ class GroupBispectrum(BatchTransformer):
         inner = [np.tile(np.indices(blocks.tensor.shape[1:]).reshape(3, -1), len(blocks.counts)) for blocks in groups]
         labels = np.concatenate([outer, np.concatenate(inner, axis=1)])
         counts = np.concatenate([blocks.counts for blocks in groups])[block_of]
-        signals = np.random.default_rng(0).standard_normal((3, group.order))
-        probes = all_entries(groups, signals @ self._fourier_matrix)
+        coefficients = np.random.default_rng(0).standard_normal((3, group.order)) @ self._fourier_matrix
+        probes = np.concatenate([blocks.entries(coefficients) for blocks in groups], axis=1)
         self.columns_ = columns = find_columns(probes, counts, group.dimensions[labels[2]].astype(float))
         # blocks that hold some of the columns, and the positions of these among their entries
         kept = np.zeros(block_of[-1] + 1, dtype=bool)
@@ -215,7 +209,8 @@ class GroupBispectrum(BatchTransformer):
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         coefficients = rows.astype(np.float64) @ self._fourier_matrix
         sizes = take_out_sizes(coefficients)
-        entries = all_entries(self._kept_blocks, coefficients)[:, self._positions]
+        entries = np.concatenate([blocks.entries(coefficients) for blocks in self._kept_blocks], axis=1)
+        entries = entries[:, self._positions]
         values = np.where(self.columns_.part, entries.imag, entries.real) * self.columns_.scale
         return write_scaled(values, out, self.feature_weights_, sizes, normalize=self.normalize)
 

@@ -11,8 +11,7 @@ from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.clouds import cloud_points, sample_surface, volume_points
 from bispectral_ot.engines import Threads, row_blocks
 from bispectral_ot.errors import InputError
-from bispectral_ot.groups.harmonics import real_harmonics
-from bispectral_ot.groups.sphere import TripleInvariants, sphere_triples
+from bispectral_ot.groups.sphere import TripleInvariants, real_harmonics, sphere_triples
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, columns_table
 
 _BANDS, _TRIPLE_LMAX = 2, 6  # bands of shells and highest degree of the bispectrum

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bispectral_ot import runtime
-from bispectral_ot.groups.harmonics import generators, wigner_matrices
+from bispectral_ot.groups.sphere import generators, wigner_matrices
 from bispectral_ot.poses.motions import Floats, Indices, Located, MotionArray, Motions, Rows, climb
 
 # Rotations of the grid, about 15 degrees apart, and the largest step away from one of them.

@@ -19,7 +19,6 @@ from bispectral_ot import features
 from bispectral_ot.errors import InputError
 from bispectral_ot.features.kernels import ROUNDING
 from bispectral_ot.features.local_bispectrum import Ladder
-from bispectral_ot.features.polar import PolarSampler
 from bispectral_ot.torch.transport import check_tensors, is_half
 from bispectral_ot.transformer import BatchTransformer
 
@@ -36,6 +35,8 @@ class Invariant(nn.Module):
         self.shape, self.normalizes = tuple(transformer.image_shape_), bool(getattr(transformer, "normalize", True))
         self.n_features_out = int(transformer.n_features_out_)
         self.keep(feature_weights=transformer.feature_weights_)
+        if cells := getattr(transformer, "cells_", None):
+            self.keep(down=_averaging(cells[0]), across=_averaging(cells[1]))
 
     def keep(self, **tables: NDArray[Any]) -> None:
         """Register tables as buffers: they move with the module and are not trained."""
@@ -70,6 +71,12 @@ class Invariant(nn.Module):
         if not hasattr(self, "down"):
             return planes
         return self.table("down", planes) @ planes @ self.table("across", planes).mT
+
+    def sampled(self, planes: Tensor, grid: str, n_angles: int) -> Tensor:
+        """Samples (..., rings, angles) of planes (..., pixels) on a polar grid: weighted sums of four pixels each."""
+        pixels, weights = self.table(grid, planes), self.table(f"{grid}_weights", planes)
+        samples = [planes[..., pixels[entry]] * weights[entry] for entry in range(4)]
+        return (samples[0] + samples[1] + samples[2] + samples[3]).unflatten(-1, (-1, n_angles))
 
     def finished(self, values: Tensor) -> Tensor:
         """Invariants of degree three at their own scale, or with norm 1, as the transformer has them."""
@@ -116,23 +123,6 @@ def _averaging(edges: NDArray[np.float64]) -> NDArray[np.float64]:
     return shared / (stop - start)
 
 
-class _Sampler(nn.Module):
-    """Polar grid: a weighted mean of few pixels for each sample, by gathers."""
-
-    def __init__(self, sampler: PolarSampler) -> None:
-        super().__init__()
-        self.n_rings, self.n_angles = sampler.n_rings, sampler.n_angles
-        self.register_buffer("pixels", torch.tensor(sampler.pixels), persistent=False)
-        self.register_buffer("weights", torch.tensor(sampler.weights, dtype=torch.float64), persistent=False)
-
-    def forward(self, planes: Tensor) -> Tensor:
-        """Planes (..., pixels) to (..., rings, angles)."""
-        pixels, weights = self.pixels.to(planes.device), self.weights.to(planes)
-        samples = sum(planes[..., pixels[entry]] * weights[entry] for entry in range(4))
-        assert isinstance(samples, Tensor)
-        return samples.unflatten(-1, (self.n_rings, self.n_angles))
-
-
 def _unit_largest(spectra: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Coefficients divided by their largest magnitude, taken as a constant: only the direction of a row is kept."""
     largest = spectra.detach().abs().amax(dims, keepdim=True)
@@ -145,16 +135,16 @@ class _Orbits(Invariant):  # rings of an image, or low frequencies; one column p
         orbits = transformer.orbits_
         self.n_real = orbits.n_real
         self.keep(triples=orbits.triples, multiplicity=orbits.multiplicity.astype(np.float64))
-        self.sampler = None
+        self.n_angles = getattr(transformer, "n_angles", None)
         if isinstance(transformer, features.RingBispectrum):
-            self.sampler = _Sampler(transformer.sampler_)
+            self.keep(rings=transformer.sampler_.pixels, rings_weights=transformer.sampler_.weights)
         else:
             self.keep(band=np.stack(transformer.band_))
 
     def forward(self, x: Tensor) -> Tensor:
         images = _unit_scaled(self.signals(x), (2,))
-        if self.sampler is not None:
-            spectra = torch.fft.fft(self.sampler(images))
+        if self.n_angles:
+            spectra = torch.fft.fft(self.sampled(images, "rings", self.n_angles))
         else:
             rows, columns = self.table("band", x)
             spectra = torch.fft.fft2(images.unflatten(2, self.shape[:2]))[..., rows, columns]
@@ -170,9 +160,8 @@ class _Global(Invariant):
         super().__init__(transformer)
         self.settings = transformer.get_params()
         self.edges, self.n_fields = transformer.edge_weight > 0, int(transformer._n_fields)
-        self.border, self.sampler = _Sampler(transformer.border_), _Sampler(transformer.sampler_)
-        if transformer.cells_ is not None:
-            self.keep(down=_averaging(transformer.cells_[0]), across=_averaging(transformer.cells_[1]))
+        self.keep(border=transformer.border_.pixels, border_weights=transformer.border_.weights)
+        self.keep(rings=transformer.sampler_.pixels, rings_weights=transformer.sampler_.weights)
         for name, matrices in transformer.filters_.items():
             self.keep(**{f"{name}{axis}": matrix for axis, matrix in enumerate(matrices)})
         self.keep(inside=transformer.inside_, ring_weights=transformer._ring_weights)
@@ -194,10 +183,10 @@ class _Global(Invariant):
         if self.edges:
             across, down = self._filtered(planes, "smooth", "slope"), self._filtered(planes, "slope", "smooth")
             fields.append(self._filtered(_edge_fields(across, down), "pool", "pool"))
-        samples = self.sampler(torch.cat(fields, 1).flatten(2))
+        n_angles = self.settings["n_angles"]
+        samples = self.sampled(torch.cat(fields, 1).flatten(2), "rings", n_angles)
         if self.edges:
             # rotate the vectors (cosine, sine) of edges back to the ray from the centre
-            n_angles = samples.shape[-1]
             angles = 2 * math.pi / n_angles * torch.arange(n_angles, dtype=samples.dtype, device=samples.device)
             turns = torch.stack([torch.exp(-2j * angles), torch.exp(-4j * angles)])[:, None]
             first, second = [channels + 1, channels + 3], [channels + 2, channels + 4]
@@ -205,7 +194,7 @@ class _Global(Invariant):
             samples = torch.cat([samples[:, : channels + 1], vectors.movedim(-1, 2).flatten(1, 2)], 1)
         frequencies = self.settings["max_frequency"] + 1
         spectra = torch.fft.rfft(samples)[..., :frequencies].permute(0, 3, 1, 2)
-        spectra = spectra * (self.table("ring_weights", x) / self.settings["n_angles"])
+        spectra = spectra * (self.table("ring_weights", x) / n_angles)
         if not self.edges:
             return spectra
         turned = torch.ones(self.n_fields, dtype=spectra.dtype, device=x.device)
@@ -215,7 +204,7 @@ class _Global(Invariant):
     def _contents(self, images: Tensor) -> Tensor:
         """Planes (n, channels, height, width) of cells with the background subtracted."""
         images = _unit_scaled(self.reduced(images.unflatten(2, self.shape[:2])).flatten(2), (1, 2))
-        background = _median(self.border(images).flatten(2))
+        background = _median(self.sampled(images, "border", self.settings["n_angles"]).flatten(2))
         contents = (images - background[..., None]) * self.table("inside", images)
         contents = torch.where(contents.abs() < ROUNDING, 0, contents)
         return contents.unflatten(2, (len(self.table("blur0", images)), len(self.table("blur1", images))))
@@ -266,8 +255,6 @@ class _Local(Invariant):
         self.scale = float(transformer.scale_)
         self.ladders: tuple[Ladder, Ladder] = transformer.channel_ladder_, transformer.edge_ladder_
         self.n_channel_levels = int(transformer._n_channel_levels)
-        if transformer.cells_ is not None:
-            self.keep(down=_averaging(transformer.cells_[0]), across=_averaging(transformer.cells_[1]))
         for name in ("contrasts", "window", "circle", "disk", "bins", "slopes", "means", "deviations"):
             self.keep(**{name: getattr(transformer, f"{name}_")})
         self.n_levels = len(transformer.disks_)

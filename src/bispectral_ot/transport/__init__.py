@@ -1,8 +1,7 @@
 """Optimal transport: solvers that compute a plan from a cost."""
 
-from bispectral_ot.transport.batched_sinkhorn import BatchedSinkhorn
 from bispectral_ot.transport.coupling import Coupling, EntropicCoupling
-from bispectral_ot.transport.solvers import ExactTransport, Sinkhorn
+from bispectral_ot.transport.solvers import BatchedSinkhorn, ExactTransport, Sinkhorn
 
 Solver = Sinkhorn | ExactTransport
 # Names of the solvers on the command line and for ``match``.

@@ -161,7 +161,7 @@ class Iteration:
             return False
         log2_cut = -np.inf if self.is_small else float(np.log2(1e-5 * self.tol / max(self.cost.shape)))
         low_rows, low_columns = (np.log2(np.maximum(mass, 1e-300)) + log2_cut for mass in (self.p, column_sums))
-        density = 1.0 if self.is_small else 0.05  # more active entries would not pay off
+        density = 1.0 if self.is_small else 0.05  # Newton steps on more entries take longer than passes
         active = self.cost.gather(f, g, low_rows, low_columns, unit=unit, max_density=density)
         if active is None:
             return False

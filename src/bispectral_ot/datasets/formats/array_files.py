@@ -10,8 +10,7 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +18,6 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from bispectral_ot import runtime
 from bispectral_ot.checks import advise, user_path
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.io_errors import check_chunks, library, reading, refuse_bomb
@@ -28,7 +26,6 @@ from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
 
 Arrays = dict[str, Any]  # of NumPy, h5py or Zarr, by their names
-_MANY_CHUNKS = 1000  # of labels: Zarr takes half a millisecond for each
 _CODECS = ("zstd", "blosc", "gzip", "zlib")
 _VECTOR_WORDS = ("vectors", "embeddings", "features", "x")
 _SECONDS = 30.0  # for the strings of a file, and one more for each 20,000
@@ -148,8 +145,8 @@ def scan_zarr(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
         warnings.filterwarnings("ignore", module="zarr")  # about files that are not part of the store
         node = zarr.open(str(path), mode="r")
         arrays = dict(_zarr_arrays(node)) if hasattr(node, "arrays") else {"images": node}
-        lazy = list_arrays(path, arrays, keys, split, partial(_read_zarr, path))
-        _check_zarr(lazy.source.rows, path)
+        lazy = list_arrays(path, arrays, keys, split, lambda array: _checked_zarr(array, path)[...])
+        _checked_zarr(lazy.source.rows, path)
         return lazy
 
 
@@ -160,17 +157,16 @@ def _zarr_arrays(group: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple
             yield from _zarr_arrays(child, f"{prefix}{name}/", depth + 1)
 
 
-def _check_zarr(array: Any, path: Path) -> tuple[int, str]:
-    """Number of chunks and their only codec; refuses chunks much larger than the array, and warns of missing ones."""
+def _checked_zarr(array: Any, path: Path) -> Any:
+    """Return an array; refuses chunks much larger than it, and warns of missing ones."""
     what = f"{path}::{array.path}" if array.path else str(path)
     grid = getattr(array, "shards", None) or array.chunks
     check_chunks(grid, array.shape, array.dtype.itemsize, what)
     folder = os.path.join(array.store_path.store.root, array.path)
     names = [getattr(each, "codec_id", None) or type(each).__name__.lower() for each in array.compressors]
-    codec = str(names[0]).removesuffix("codec") if names else "none"
-    if array.filters or getattr(array, "shards", None) or len(names) > 1:
-        codec = "other"  # more changes the bytes of a chunk
-    found = 0
+    # filters, shards and further codecs change the bytes of a chunk as well
+    is_plain = len(names) == 1 and not array.filters and not getattr(array, "shards", None)
+    codec, found = str(names[0]).removesuffix("codec") if is_plain else "other", 0
     for place, _, files in os.walk(folder):
         for file in files:
             if not file.startswith(".") and file != "zarr.json":
@@ -183,7 +179,7 @@ def _check_zarr(array: Any, path: Path) -> tuple[int, str]:
         missing = f"{count - found:,} of {count:,} chunks of {what} are not stored, and count as {array.fill_value}"
         advice = "Zarr does not store chunks of that value alone; if files were lost, get the store again"
         warn(f"{missing}. {advice}.", DataWarning)
-    return count, codec
+    return array
 
 
 def _check_decoded(file: Path, codec: str, limit: int, what: str) -> None:
@@ -201,24 +197,6 @@ def _check_decoded(file: Path, codec: str, limit: int, what: str) -> None:
         size = int.from_bytes(head[start : start + width], "little") + (256 if width == 2 else 0)
     if size > limit + 1024:
         raise DatasetError(f"{what} has a chunk that is larger than announced; the store is damaged, get it again.")
-
-
-def _read_zarr(path: Path, array: Any) -> NDArray[Any]:
-    """Labels; very many chunks are read as plain files, if Zarr reads the same from the first of them."""
-    (count, codec), step = _check_zarr(array, path), array.chunks[0]
-    if count <= _MANY_CHUNKS or array.ndim > 1 or array.dtype.kind not in "iu" or codec not in ("none", *_CODECS):
-        return np.asarray(array[...])
-    decode = bytes if codec == "none" else library("numcodecs", extra="zarr", what=path).get_codec({"id": codec}).decode
-    folder = os.path.join(array.store_path.store.root, array.path)
-    values = np.full(count * step, array.fill_value or 0, dtype=array.dtype)
-    for i in range(count):
-        with suppress(FileNotFoundError), open(f"{folder}/{array.metadata.encode_chunk_key((i,))}", "rb") as file:
-            values[i * step : (i + 1) * step] = np.frombuffer(decode(file.read()), dtype=array.dtype)
-        if i == 0 and not np.array_equal(values[: array.shape[0]][:step], array[:step]):  # another order of bytes
-            return np.asarray(array[...])
-        if i % _MANY_CHUNKS == 0 or i == count - 1:
-            runtime.progress(f"read labels of {path.name}", i + 1, count)
-    return values[: array.shape[0]]
 
 
 def is_idx_name(name: str) -> bool:

@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,29 +100,22 @@ def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence
     for chunk in table.column(labels).chunks if labels else ():
         known = chunk.dictionary.to_pylist() if hasattr(chunk, "dictionary") else None
         values += chunk.to_pylist() if known is None else [known[i] for i in chunk.indices.to_pylist()]
-    get, names = partial(_cell, table.column(images)), []
-    for row in range(len(table)):
-        if get(row, scalar=True) is None:
-            raise DatasetError(f"{path}: row {row} (counted from 0) has no image in the column {images!r}.")
-        file_name = get(row, "path")
-        names.append(str(row) if file_name is None else f"{row}/{file_name}")
+    content, names = table.column(images), [str(row) for row in range(len(table))]
+    if types.is_struct(content.type):
+        compute, field = library("pyarrow.compute", extra="parquet", what=path), content
+        content = compute.struct_field(field, "bytes")
+        if field.type.get_field_index("path") >= 0:
+            files = compute.struct_field(field, "path").to_pylist()
+            names = [row if file is None else f"{row}/{file}" for row, file in zip(names, files, strict=True)]
+    if content.null_count:
+        row = content.is_null().index(True).as_py()
+        raise DatasetError(f"{path}: row {row} (counted from 0) has no image in the column {images!r}.")
     classes: tuple[str, ...] = ()
     with suppress(KeyError, ValueError, TypeError, RecursionError):  # names that the library datasets left in the file
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         classes = tuple(str(name) for name in features[labels]["names"])
-    source = FileSource(range(len(names)), names, str(path), get)
+    source = FileSource(range(len(names)), names, str(path), lambda row: content[row].as_py())
     return LazyDataset(source, path.stem, values if labels else None, classes, tuple(names))
-
-
-def _cell(column: Any, row: int, leaf: str = "bytes", scalar: bool = False) -> Any:
-    """Bytes or path of a row, or the scalar of Arrow itself; None if it is missing."""
-    item = column[row]
-    if hasattr(item, "keys"):  # a struct
-        item = item[leaf] if item.is_valid and leaf in list(item.keys()) else None
-    elif leaf != "bytes":
-        return None
-    valid = item is not None and item.is_valid
-    return (item if scalar else item.as_py()) if valid else None
 
 
 def scan_object(data: Any, name: str) -> LazyDataset:
