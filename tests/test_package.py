@@ -21,7 +21,7 @@ WAY = (
     *("files", "compiled", "sampling", "drawing"),
     *("engines", "runs", "transformer", "datasets", "store", "groups"),
     *("costs", "features", "transport", "poses", "matching", "comparing", "torch", "report"),
-    "cli",
+    *("cli", "__main__"),
 )
 SOURCE = Path(bispectral_ot.__file__).parent
 FOUND = [module.name for module in pkgutil.walk_packages(bispectral_ot.__path__, "bispectral_ot.")]

@@ -39,6 +39,11 @@ def nothing_runs_on():
         STARTED.pop().kill()
 
 
+def test_the_program_runs_as_a_module():
+    stdout, _ = start("--version", command=(sys.executable, "-m", "bispectral_ot")).communicate()
+    assert stdout == f"bispectral-ot {__version__}\n"
+
+
 def test_help_loads_none_of_the_heavy_libraries():
     code = (
         "import sys; from bispectral_ot.cli.main import app\n"
