@@ -177,7 +177,7 @@ class Predictor:
             **{f"map.{name}": values for name, values in self.feature_map.get_state().items()},
         }
         if self.classes is not None:
-            entries["offsets"] = self.classes.offsets
+            entries |= {"offsets": self.classes.offsets, "odds": self.classes.odds}
             model = self.classes.model
             ridge = {} if model.ridge is None else model.ridge._asdict()
             records = vars(replace(model, ridge=None)), vars(self.classes.estimate), ridge
@@ -204,8 +204,9 @@ class Predictor:
                 ridge = RidgeRegression(**_unpacked(entries, "ridge.")) if "ridge.width" in entries else None
                 model = ClassModel(**_unpacked(entries, "model."), ridge=ridge)
                 estimate = ProportionEstimate(**_unpacked(entries, "estimate."))
-                none = np.zeros((0, len(estimate.counts)))
-                classes = SourceClasses(model, estimate, entries["offsets"], none, NO_SHIFT_TEST)
+                offsets, odds = entries["offsets"], entries["odds"]
+                none = np.zeros((0, len(offsets)))
+                classes = SourceClasses(model, estimate, offsets, none, NO_SHIFT_TEST, odds, np.zeros(0))
             outliers = OutlierReference(**_unpacked(entries, "outliers.")) if "outliers.own" in entries else None
         except MissingEncoderError:
             raise

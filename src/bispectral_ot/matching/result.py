@@ -188,7 +188,7 @@ class Match:
         if self.classes is None:
             classes, found = self.class_weights(to="source")
         else:
-            classes, found = self.classes.model.classes, self.classes.probabilities
+            classes, found = self.classes.model.classes, self.classes.probabilities * self.classes.known[:, None]
         rows = np.arange(len(found))
         best = found.argmax(axis=1)
         rest = found.copy()
