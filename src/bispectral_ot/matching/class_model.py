@@ -180,8 +180,7 @@ class RidgeRegression(NamedTuple):
         # the kernel; below it, that of the moved targets and what is wanted
         tall = np.empty((len(at) + k + n_classes, len(at)), dtype=np.float32)
         both = np.concatenate([rows, moved])
-        shared = _with_norms(rows, width), width
-        fill_rows(_gaussian, tall[: len(at) + k], block_rows=128, rows=(both,), shared=shared)
+        fill_rows(_gaussian, tall[: len(at) + k], block_rows=128, rows=(both,), shared=(rows, width))
         tall[len(at) + k :] = wanted
 
         def solved(tall: Rows, ridge: float) -> tuple[Rows, Vector, Vector]:
@@ -213,27 +212,21 @@ class RidgeRegression(NamedTuple):
     def scores(self, see: FeatureMap, rows: tuple[Rows, Rows]) -> Vector:
         """Scores (n, classes) of images; ``rows`` are the features of these and of the targets."""
         centres = see.unlearned(np.asarray(rows[1][self.centres]))
-        centre = centres.mean(axis=0)
-        extended = _with_norms(centres - centre, self.width)
+        middle = centres.mean(axis=0)
+        centres = centres - middle
         found = np.empty((len(rows[0]), self.coefficients.shape[1]))
 
         def score(block: Block, some: Rows) -> Rows:
-            return _gaussian(block, see.unlearned(np.asarray(some)) - centre, extended, self.width) @ self.coefficients
+            return _gaussian(block, see.unlearned(np.asarray(some)) - middle, centres, self.width) @ self.coefficients
 
         return fill_rows(score, found, block_rows=128, rows=(rows[0],))
 
 
-def _with_norms(centres: Rows, width: float) -> Rows:
-    """Centres with two columns more, for :func:`_gaussian`."""
-    norms = np.einsum("md,md->m", centres, centres) / np.float32(-width)
-    return np.column_stack([centres, norms, np.ones_like(norms)])
-
-
 def _gaussian(_: Block, rows: Rows, centres: Rows, width: float) -> Rows:
-    """``exp(-|x - y|^2 / width)`` of rows x and centres y of :func:`_with_norms`; exponents are one product."""
-    norms = np.einsum("nd,nd->n", rows, rows) / np.float32(-width)
-    kernel: Rows = np.column_stack([rows * np.float32(2 / width), np.ones_like(norms), norms]) @ centres.T
-    return np.exp(np.minimum(kernel, 0, out=kernel), out=kernel)
+    """``exp(-|x - y|^2 / width)`` of rows x and centres y."""
+    exponents = _squares(rows, centres)
+    exponents /= np.float32(-width)
+    return np.exp(np.minimum(exponents, 0, out=exponents), out=exponents)
 
 
 def decompose(tall: Rows) -> Rows:
@@ -485,6 +478,7 @@ def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bo
     Class proportions of ``labels`` enter as offsets, so log-likelihoods do not depend on them.
     """
     from scipy.optimize import minimize
+    from scipy.special import log_softmax
 
     n_classes, n_scores = len(counts), scores.shape[2]
     present = np.bincount(labels, minlength=n_classes)
@@ -502,14 +496,9 @@ def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bo
     def loss(x: Vector) -> tuple[float, Vector]:
         slope = x[n_scores]
         bias = x[n_scores + 1 :] if biases else np.zeros(n_classes)
-        found = scores @ x[:n_scores] + (slope * log_counts + bias + offset)
-        found -= found.max(axis=1, keepdims=True)
-        value = -(wanted * found).sum()
-        wrong = np.exp(found, out=found)
-        totals = wrong.sum(axis=1)
-        value += np.log(totals).sum() + (bias @ bias + slope**2) / (2 * BIAS_VARIANCE)
-        wrong /= totals[:, None]
-        wrong -= wanted
+        found = log_softmax(scores @ x[:n_scores] + (slope * log_counts + bias + offset), axis=1)
+        value = (bias @ bias + slope**2) / (2 * BIAS_VARIANCE) - (wanted * found).sum()
+        wrong = np.exp(found, out=found) - wanted
         columns = wrong.sum(axis=0)
         of_weights = np.tensordot(wrong, scores, axes=([0, 1], [0, 1]))
         of_biases = columns + bias / BIAS_VARIANCE if biases else []

@@ -23,7 +23,7 @@ from bispectral_ot.features.encoders import MissingEncoderError
 from bispectral_ot.features.fitted import check_sizes
 from bispectral_ot.matching.class_model import ClassModel, RidgeRegression
 from bispectral_ot.matching.outliers import OutlierReference, OutlierScores
-from bispectral_ot.matching.source_classes import NO_SHIFT_TEST, ProportionEstimate, SourceClasses
+from bispectral_ot.matching.source_classes import ProportionEstimate, SourceClasses
 from bispectral_ot.poses import Poses, estimate_poses, find_motions
 from bispectral_ot.store import read_record, write_record
 from bispectral_ot.transport import EntropicCoupling
@@ -204,9 +204,7 @@ class Predictor:
                 ridge = RidgeRegression(**_unpacked(entries, "ridge.")) if "ridge.width" in entries else None
                 model = ClassModel(**_unpacked(entries, "model."), ridge=ridge)
                 estimate = ProportionEstimate(**_unpacked(entries, "estimate."))
-                offsets, odds = entries["offsets"], entries["odds"]
-                none = np.zeros((0, len(offsets)))
-                classes = SourceClasses(model, estimate, offsets, none, NO_SHIFT_TEST, odds, np.zeros(0))
+                classes = SourceClasses(model, estimate, entries["offsets"], entries["odds"])
             outliers = OutlierReference(**_unpacked(entries, "outliers.")) if "outliers.own" in entries else None
         except MissingEncoderError:
             raise

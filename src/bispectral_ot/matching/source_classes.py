@@ -5,6 +5,7 @@ The proportions that make all sources most likely follow by expectation maximisa
 """
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -97,13 +98,13 @@ class Shift(NamedTuple):
 
 
 NO_SHIFT_TEST = Shift(np.nan, np.nan, np.nan, False)
+_NO_ODDS = np.array([-np.inf, 0.0])  # every source is of a class of the target
 
 
 @dataclass(frozen=True, eq=False)
 class ProportionEstimate:
     """Estimate of the class proportions of the source."""
 
-    counts: Vector  # targets of each class
     proportions: Vector
     priors: Vector  # the same for labels, closer to uniform for classes with few targets
     firmness: Vector  # penalty of each class total in the plan, from 0 to 1
@@ -118,10 +119,10 @@ class SourceClasses:
     model: ClassModel
     estimate: ProportionEstimate
     offsets: Vector  # (classes,) added to the log-likelihoods for the logarithms of probabilities
-    probabilities: Vector = field(repr=False)  # (n, classes), if a source is of one of these classes
-    shift: Shift
-    odds: Vector  # (2,) logarithm of the odds that a source is of none: constant, and slope of the logit of its label
-    known: Vector = field(repr=False)  # (n,) probabilities that a source is of one of the classes
+    odds: Vector  # (2,) log-odds that a source is of none of the classes: constant, and slope of its certainty
+    probabilities: Vector = field(default_factory=partial(np.zeros, 0), repr=False)  # (n, classes) if of any of them
+    known: Vector = field(default_factory=partial(np.zeros, 0), repr=False)  # (n,) probabilities that it is
+    shift: Shift = NO_SHIFT_TEST
 
     @classmethod
     def of(
@@ -148,22 +149,28 @@ class SourceClasses:
         # logarithms of probabilities are scaled as a whole, which changes no label
         factor = _sharpening(model, held)
         offsets = factor * class_offsets(likelihoods, totals, held=held)
-        likelihoods *= factor
-        likelihoods[blank] = -offsets  # all classes are equally probable
         model = model.sharpened(factor)
-        found = probabilities(likelihoods, offsets)
-        shift = shift_test(model, see, cost.metric, rows, found, distances, offsets)
-        odds = odds_of_unknown(model, np.delete(found, blank, axis=0), offsets)
-        return cls(model, estimate, offsets, found, shift, odds, known_sources(found, odds, len(model.labels), blank))
+        odds = odds_of_unknown(model, probabilities(np.delete(factor * likelihoods, blank, axis=0), offsets), offsets)
+        found = cls(model, estimate, offsets, odds).of_others(see, cost, rows, blank, (factor * likelihoods, distances))
+        # a fraction u of unknown sources can be told from targets, and the others by chance: with accuracy (1 + u) / 2
+        if found.shift.separability > 1 - found.known.mean() / 2:  # most sources differ: a shift, which is warned of
+            return replace(found, odds=_NO_ODDS, known=np.ones(len(found.known)))
+        return found
 
-    def of_others(self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index) -> Self:
-        """Class probabilities of other images, from their cost to the targets, in the proportions of these."""
-        likelihoods, distances = self.model.log_likelihoods(see, cost, rows)
-        likelihoods[blank] = -self.offsets
+    def of_others(
+        self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index, given: tuple[Vector, Vector] | None = None
+    ) -> Self:
+        """Class probabilities of other images, from their cost to the targets, in the proportions of the sources.
+
+        Log-likelihoods and soft distances are computed unless they are given.
+        """
+        likelihoods, distances = given or self.model.log_likelihoods(see, cost, rows)
+        likelihoods[blank] = -self.offsets  # all classes are equally probable
         found = probabilities(likelihoods, self.offsets)
+        known: Vector = expit(-self.odds[0] - self.odds[1] * _certainty(found, len(self.model.labels)))
+        known[blank] = 1.0
         shift = shift_test(self.model, see, cost.metric, rows, found, distances, self.offsets)
-        known = known_sources(found, self.odds, len(self.model.labels), blank)
-        return replace(self, probabilities=found, shift=shift, known=known)
+        return replace(self, probabilities=found, known=known, shift=shift)
 
     @property
     def best(self) -> Vector:
@@ -231,9 +238,9 @@ def odds_of_unknown(model: ClassModel, found: Vector, offsets: Vector) -> Vector
     tells the two apart, and the fraction of unknown sources maximizes the likelihood. It is 0 unless a likelihood-ratio
     test at the 0.1 % level rejects that.
     """
-    k, none = len(model.labels), np.array([-np.inf, 0.0])
+    k = len(model.labels)
     if (model.counts > 0).sum() < 3 or len(found) == 0:
-        return none
+        return _NO_ODDS
     weights = source_weights(model.labels, found)
     drawn = np.searchsorted(weights.cumsum(), (np.arange(k) + 0.5) / k)  # k left-out targets with these weights
     both = np.concatenate([model.likelihoods[drawn], model.without_class[drawn]])
@@ -246,14 +253,7 @@ def odds_of_unknown(model: ClassModel, found: Vector, offsets: Vector) -> Vector
     gain = np.log(known + unknown * np.exp(ratios)).sum()
     # the variance of a gain over n sources is larger, since the left-out targets are a sample as well
     enough = 2 * gain > LEAST_RATIO * (1 + len(found) * np.square(weights).sum())
-    return np.array([constant + logit(unknown), -slope]) if enough else none
-
-
-def known_sources(found: Vector, odds: Vector, k: int, blank: Index) -> Vector:
-    """Probabilities (n,) that sources are of a class of the target; blank ones are of any."""
-    known: Vector = expit(-odds[0] - odds[1] * _certainty(found, k))
-    known[blank] = 1.0
-    return known
+    return np.array([constant + logit(unknown), -slope]) if enough else _NO_ODDS
 
 
 def _certainty(found: Vector, k: int) -> Vector:
@@ -306,7 +306,7 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: 
     # errors of a class of few targets are the same for all sources, and the estimate amplifies them
     priors = _blend(_blend(smoothed, even, counts / (counts + 20)), same, trust)
     firmness = certainty * (_FIRMNESS_OF_SAME + (1 - _FIRMNESS_OF_SAME) * trust)
-    return ProportionEstimate(counts, proportions, priors, firmness, trust, _bootstrap(model, likelihoods, best))
+    return ProportionEstimate(proportions, priors, firmness, trust, _bootstrap(model, likelihoods, best))
 
 
 def fall_of_certainty(found: Vector, left_out: Vector) -> tuple[float, float]:
