@@ -10,7 +10,7 @@ out is a rank-one update of ``S`` and of the kernel matrix, so exact leave-one-o
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Self, cast
 
@@ -42,7 +42,7 @@ _RIDGES = (0.01, 0.1, 1.0)  # candidate ridge parameters
 CENTRES = 8192  # maximum number of targets in the regression
 TINY = 1e-30  # smallest kernel density relative to that of the nearest class
 BIAS_VARIANCE = 0.5  # prior variance of biases and slope
-_LEAST_RATIO = 9.55  # of likelihoods with and without wrong labels: half of a chi-square variable exceeds it by 0.001
+LEAST_RATIO = 9.55  # of likelihoods with and without wrong labels: half of a chi-square variable exceeds it by 0.001
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,8 +160,11 @@ class RidgeRegression(NamedTuple):
     width: float
 
     @classmethod
-    def fit(cls, rows: Rows, codes: Index, at: Index, left_out: Index, moved: Rows) -> tuple[Self, Vector]:
-        """Fit to rows (m, columns) of the targets ``at``; also returns leave-one-out scores of k moved targets."""
+    def fit(cls, rows: Rows, codes: Index, at: Index, left_out: Index, moved: Rows) -> tuple[Self, Vector, Vector]:
+        """Fit to rows (m, columns) of the targets ``at``; also returns scores of k moved targets that were left out.
+
+        The first scores are without the target, the second ones without its class, from a regression on k targets.
+        """
         from scipy.linalg import solve_triangular
 
         k, n_classes = len(left_out), int(codes.max()) + 1
@@ -177,54 +180,53 @@ class RidgeRegression(NamedTuple):
         # the kernel; below it, that of the moved targets and what is wanted
         tall = np.empty((len(at) + k + n_classes, len(at)), dtype=np.float32)
         both = np.concatenate([rows, moved])
-        shared = _with_norms(rows, width), width
-        fill_rows(_gaussian, tall[: len(at) + k], block_rows=128, rows=(both,), shared=shared)
+        fill_rows(_gaussian, tall[: len(at) + k], block_rows=128, rows=(both,), shared=(rows, width))
         tall[len(at) + k :] = wanted
 
-        def solved(tall: Rows, ridge: float) -> tuple[Rows, Vector]:
-            """Coefficients, and leave-one-out scores of the moved targets."""
+        def solved(tall: Rows, ridge: float) -> tuple[Rows, Vector, Vector]:
+            """Coefficients; scores of moved targets without themselves, and without the last k of their class."""
             m = tall.shape[1]
             # rounding errors of the kernel grow with the number of rows
             tall[np.diag_indices(m)] += (ridge * inverse_weights[-m:] + 1e-6 * m).astype(np.float32)
             factor, of_moved, of_wanted = np.split(decompose(tall), [m, m + k])
             coefficients = solve_triangular(factor, of_wanted.T, lower=True, trans="T", check_finite=False)
             inverse = solve_triangular(factor[m - k :, m - k :], np.eye(k, dtype=np.float32), lower=True)
-            gains = np.einsum("km,mk->k", of_moved[:, m - k :], inverse) / np.square(inverse).sum(axis=0)
-            scores = of_moved @ of_wanted.T - gains[:, None] * coefficients[m - k :]
-            return np.ascontiguousarray(coefficients), scores.astype(np.float64)
+            scores, last = of_moved @ of_wanted.T, coefficients[m - k :]
+            influence, precision = of_moved[:, m - k :] @ inverse, inverse.T @ inverse
+            alone = scores - (influence.diagonal() / precision.diagonal())[:, None] * last
+            for members in (np.flatnonzero(labels[-k:] == label) for label in range(n_classes)):
+                block = np.ix_(members, members)
+                scores[members] -= influence[block] @ np.linalg.solve(precision[block], last[members])
+            return np.ascontiguousarray(coefficients), alone.astype(np.float64), scores.astype(np.float64)
 
         def error(ridge: float) -> float:
-            small = np.concatenate([tall[len(at) - k : len(at) + k, -k:], wanted[:, -k:]])
-            errors = solved(small, ridge)[1] - wanted[:, -k:].T
+            errors = trials[ridge][1] - wanted[:, -k:].T
             return float((np.square(errors).sum(axis=1) / inverse_weights[-k:]).mean())
 
-        coefficients, scores = solved(tall, min(_RIDGES, key=error))
-        return cls(at, coefficients, width), scores
+        small = np.concatenate([tall[len(at) - k : len(at) + k, -k:], wanted[:, -k:]])
+        trials = {ridge: solved(small.copy(), ridge) for ridge in _RIDGES}
+        best = min(_RIDGES, key=error)
+        coefficients, scores, _ = solved(tall, best)
+        return cls(at, coefficients, width), scores, trials[best][2]
 
     def scores(self, see: FeatureMap, rows: tuple[Rows, Rows]) -> Vector:
         """Scores (n, classes) of images; ``rows`` are the features of these and of the targets."""
         centres = see.unlearned(np.asarray(rows[1][self.centres]))
-        centre = centres.mean(axis=0)
-        extended = _with_norms(centres - centre, self.width)
+        middle = centres.mean(axis=0)
+        centres = centres - middle
         found = np.empty((len(rows[0]), self.coefficients.shape[1]))
 
         def score(block: Block, some: Rows) -> Rows:
-            return _gaussian(block, see.unlearned(np.asarray(some)) - centre, extended, self.width) @ self.coefficients
+            return _gaussian(block, see.unlearned(np.asarray(some)) - middle, centres, self.width) @ self.coefficients
 
         return fill_rows(score, found, block_rows=128, rows=(rows[0],))
 
 
-def _with_norms(centres: Rows, width: float) -> Rows:
-    """Centres with two columns more, for :func:`_gaussian`."""
-    norms = np.einsum("md,md->m", centres, centres) / np.float32(-width)
-    return np.column_stack([centres, norms, np.ones_like(norms)])
-
-
 def _gaussian(_: Block, rows: Rows, centres: Rows, width: float) -> Rows:
-    """``exp(-|x - y|^2 / width)`` of rows x and centres y of :func:`_with_norms`; exponents are one product."""
-    norms = np.einsum("nd,nd->n", rows, rows) / np.float32(-width)
-    kernel: Rows = np.column_stack([rows * np.float32(2 / width), np.ones_like(norms), norms]) @ centres.T
-    return np.exp(np.minimum(kernel, 0, out=kernel), out=kernel)
+    """``exp(-|x - y|^2 / width)`` of rows x and centres y."""
+    exponents = _squares(rows, centres)
+    exponents /= np.float32(-width)
+    return np.exp(np.minimum(exponents, 0, out=exponents), out=exponents)
 
 
 def decompose(tall: Rows) -> Rows:
@@ -255,7 +257,8 @@ class ClassModel:
     width: float  # of the widest kernel, in the units of the cost
     calibration: Vector  # weights of the scores, slope of the logarithm of the count, and biases
     left_out: Index = field(repr=False)  # positions of k left-out targets
-    likelihoods: Vector = field(repr=False)  # of these, as are the next three
+    likelihoods: Vector = field(repr=False)  # of these, as are the next four
+    without_class: Vector = field(repr=False)  # log-likelihoods of the other classes, from a model without their own
     labels: Index = field(repr=False)
     moved: Rows = field(repr=False)  # features after a random motion
     distances: Vector = field(repr=False)  # soft distances to the other targets
@@ -263,6 +266,11 @@ class ClassModel:
     ridge: RidgeRegression | None
     wrong: float  # estimated fraction of the targets whose label is wrong
     doubtful: Index = field(repr=False)  # left-out targets whose label is rather wrong than right, the clearest first
+
+    def sharpened(self, factor: float) -> Self:
+        """The same model with log-likelihoods multiplied by a factor."""
+        names = ("calibration", "likelihoods", "without_class")
+        return replace(self, **{name: factor * getattr(self, name) for name in names})
 
     def log_likelihoods(self, see: FeatureMap, cost: Cost, rows: tuple[Rows, Rows]) -> tuple[Vector, Vector]:
         """Log-likelihoods (n, classes) and soft distances (n,) of images, by their cost to the targets.
@@ -340,14 +348,14 @@ def fit_class_model(
             at = some(2048 if fitted.features[1].shape[1] > 2048 else 8192)  # limits the time of the decomposition
             within = WithinClass.fit(targets(at), codes[at], len(names), np.searchsorted(at, moved), turned)
         at = some(CENTRES)
-        ridge, regressed = RidgeRegression.fit(targets(at), codes, at, moved, turned)
+        ridge, *regressed = RidgeRegression.fit(targets(at), codes, at, moved, turned)
     shrinkage = 1.0
     if within is not None:  # the shrinkage that maximizes the likelihood of left-out targets
         at = some(CHOOSING)
         chosen = np.bincount(codes[at], minlength=len(names)).astype(np.float64)
         losses = []
         for distances in within.distances(targets(at), SHRINKAGES, metric):
-            scores, _, _ = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names))
+            scores = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names))[0]
             losses.append(fit_calibration(scores, own, chosen, biases=False)[1])
             runtime.progress("metric", len(losses), len(SHRINKAGES))
         shrinkage = SHRINKAGES[int(np.argmin(losses))]
@@ -359,21 +367,23 @@ def fit_class_model(
             fitted.learn(within.power(shrinkage, -0.5))
     else:
         distances = see.distance(fitted.features[2], references, metric).rows(0, len(moved))
-    scores, width, soft = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names))
+    *scored, width, soft = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names))
     if ridge is not None:
-        scores = np.concatenate([scores, _relative(regressed)[..., None]], axis=2)
-    calibration, _ = fit_calibration(scores, own, counts)
-    likelihoods = calibrated(calibration, scores, np.maximum(counts - 1, 1))
+        scored = [np.dstack([kernels, _relative(found)]) for kernels, found in zip(scored, regressed, strict=True)]
+    calibration, _ = fit_calibration(scored[0], own, counts)
+    likelihoods, of_others = (calibrated(calibration, scores, np.maximum(counts - 1, 1)) for scores in scored)
+    of_others[np.arange(len(own)), own] = -np.inf
     factor, wrong = label_errors(likelihoods, own)
     doubtful, kept = np.split(np.argsort(-wrong, kind="stable"), [int((wrong > 0.5).sum())])
-    return ClassModel(
+    model = ClassModel(
         classes=names,
         codes=codes,
         counts=counts,
         width=width,
-        calibration=factor * calibration,
+        calibration=calibration,
         left_out=moved[kept],
-        likelihoods=factor * likelihoods[kept],
+        likelihoods=likelihoods[kept],
+        without_class=of_others[kept],
         labels=own[kept],
         moved=np.asarray(fitted.features[2])[kept],
         distances=soft[kept],
@@ -382,6 +392,7 @@ def fit_class_model(
         wrong=float(wrong.mean()),
         doubtful=moved[doubtful],
     )
+    return model.sharpened(factor)
 
 
 def label_errors(log_likelihoods: Vector, labels: Index) -> tuple[float, Vector]:
@@ -405,14 +416,14 @@ def label_errors(log_likelihoods: Vector, labels: Index) -> tuple[float, Vector]
     search = partial(minimize, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 0.01})
     none = search(lambda x: -terms(np.append(x, -np.inf))[0].sum(), [0.0])
     found = search(lambda x: -np.logaddexp(*terms(x)).sum(), [0.5, -2.0])
-    if 2 * (none.fun - found.fun) < _LEAST_RATIO or found.x[1] > 0:
+    if 2 * (none.fun - found.fun) < LEAST_RATIO or found.x[1] > 0:
         return 1.0, np.zeros(k)
     right, wrong = terms(found.x)
     return float(np.exp(found.x[0])), expit(wrong - right)
 
 
-def _kernel_scores(distances: Rows, codes: Index, place: Index, n_classes: int) -> tuple[Vector, float, Vector]:
-    """Scores (k, classes, 3) of left-out targets, width of the widest kernel, and soft distances with the middle one.
+def _kernel_scores(distances: Rows, codes: Index, place: Index, n_classes: int) -> tuple[Any, ...]:
+    """Scores (k, classes, 3) of left-out targets, also without their class, width of the widest kernel, soft distances.
 
     One random target of every other class is left out as well; otherwise class counts would reveal the label.
     """
@@ -428,22 +439,28 @@ def _kernel_scores(distances: Rows, codes: Index, place: Index, n_classes: int) 
     indicator = csr_array((np.ones(len(codes), np.float32), (codes, np.arange(len(codes)))), (n_classes, len(codes)))
     width = 0.09 * median  # of the widest of three kernels; see Cost.class_kernels
     blocks = row_blocks(k, block_rows=128)
-    found = Threads().map(_kernel_sums, blocks, rows=(distances, left), shared=(indicator, np.float32(width)))
-    (sums, soft), _ = joined((each, ()) for each in found)
-    return _scores(sums, counts - 1), width, soft
+    rows, shared = (distances, left, codes[place]), (codes, indicator, np.float32(width))
+    found = Threads().map(_kernel_sums, blocks, rows=rows, shared=shared)
+    (sums, of_others, soft), _ = joined((each, ()) for each in found)
+    return _scores(sums, counts - 1), _scores(of_others, counts - 1), width, soft
 
 
-def _kernel_sums(_: Block, distances: Rows, left: Index, indicator: Any, width: np.float32) -> tuple[Rows, Vector]:
-    """Sums (k, classes, 3) of three kernels without the left-out targets, and soft distances (k,)."""
+def _kernel_sums(
+    _: Block, distances: Rows, left: Index, own: Index, codes: Index, indicator: Any, width: np.float32
+) -> tuple[Rows, Rows, Vector]:
+    """Sums (k, classes, 3) of three kernels without the left-out targets, then without their class; soft distances."""
     exponents = distances / -width
     np.put_along_axis(exponents, left, -np.inf, axis=1)
-    highest = exponents.max(axis=1, keepdims=True)
-    exponents -= highest
-    wide = np.exp(exponents, out=exponents)
-    middle = wide * wide * wide
-    soft = -width * (highest[:, 0] + np.log(middle.sum(axis=1)) / 3)
-    sums = np.stack([(indicator @ kernel.T).T for kernel in (middle * middle * middle, middle, wide)], axis=-1)
-    return sums, soft.astype(np.float64)
+
+    def sums() -> Rows:
+        wide = np.exp(exponents - exponents.max(axis=1, keepdims=True))
+        middle = wide * wide * wide
+        return np.stack([(indicator @ kernel.T).T for kernel in (middle * middle * middle, middle, wide)], axis=-1)
+
+    found = sums()
+    soft = -width * (exponents.max(axis=1) + np.log(found[..., 1].sum(axis=1)) / 3)
+    exponents[own[:, None] == codes] = -np.inf
+    return found, sums(), soft.astype(np.float64)
 
 
 def calibrated(calibration: Vector, scores: Vector, counts: Vector) -> Vector:
@@ -461,6 +478,7 @@ def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bo
     Class proportions of ``labels`` enter as offsets, so log-likelihoods do not depend on them.
     """
     from scipy.optimize import minimize
+    from scipy.special import log_softmax
 
     n_classes, n_scores = len(counts), scores.shape[2]
     present = np.bincount(labels, minlength=n_classes)
@@ -478,14 +496,9 @@ def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bo
     def loss(x: Vector) -> tuple[float, Vector]:
         slope = x[n_scores]
         bias = x[n_scores + 1 :] if biases else np.zeros(n_classes)
-        found = scores @ x[:n_scores] + (slope * log_counts + bias + offset)
-        found -= found.max(axis=1, keepdims=True)
-        value = -(wanted * found).sum()
-        wrong = np.exp(found, out=found)
-        totals = wrong.sum(axis=1)
-        value += np.log(totals).sum() + (bias @ bias + slope**2) / (2 * BIAS_VARIANCE)
-        wrong /= totals[:, None]
-        wrong -= wanted
+        found = log_softmax(scores @ x[:n_scores] + (slope * log_counts + bias + offset), axis=1)
+        value = (bias @ bias + slope**2) / (2 * BIAS_VARIANCE) - (wanted * found).sum()
+        wrong = np.exp(found, out=found) - wanted
         columns = wrong.sum(axis=0)
         of_weights = np.tensordot(wrong, scores, axes=([0, 1], [0, 1]))
         of_biases = columns + bias / BIAS_VARIANCE if biases else []

@@ -305,14 +305,13 @@ def _solve_marginals(
         solver = replace(solver, unbalanced=(None, 0.5 * solver.reg))
     elif marginals == "estimated":
         assert classes is not None
-        estimate = classes.estimate
-        codes = classes.model.codes
+        estimate, codes, counts = classes.estimate, classes.model.codes, classes.model.counts
         # on single targets: larger if classes have many images, which show how their members are distributed
-        penalty = max(2.0, float(np.median(estimate.counts)) / 150) * solver.reg
+        penalty = max(2.0, float(np.median(counts)) / 150) * solver.reg
         # firmness is lam / (lam + penalty + reg)
         firm = estimate.firmness / (1 - estimate.firmness) * (penalty + solver.reg)
         solver = replace(solver, unbalanced=(None, penalty))
-        target_weights = (estimate.proportions / estimate.counts)[codes]
+        target_weights = (estimate.proportions / counts)[codes]
         options["target_groups"] = codes, firm
     return solver.solve(cost, source_weights, target_weights, **options)
 

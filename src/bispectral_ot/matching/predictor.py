@@ -23,7 +23,7 @@ from bispectral_ot.features.encoders import MissingEncoderError
 from bispectral_ot.features.fitted import check_sizes
 from bispectral_ot.matching.class_model import ClassModel, RidgeRegression
 from bispectral_ot.matching.outliers import OutlierReference, OutlierScores
-from bispectral_ot.matching.source_classes import NO_SHIFT_TEST, ProportionEstimate, SourceClasses
+from bispectral_ot.matching.source_classes import ProportionEstimate, SourceClasses
 from bispectral_ot.poses import Poses, estimate_poses, find_motions
 from bispectral_ot.store import read_record, write_record
 from bispectral_ot.transport import EntropicCoupling
@@ -177,7 +177,7 @@ class Predictor:
             **{f"map.{name}": values for name, values in self.feature_map.get_state().items()},
         }
         if self.classes is not None:
-            entries["offsets"] = self.classes.offsets
+            entries |= {"offsets": self.classes.offsets, "odds": self.classes.odds}
             model = self.classes.model
             ridge = {} if model.ridge is None else model.ridge._asdict()
             records = vars(replace(model, ridge=None)), vars(self.classes.estimate), ridge
@@ -204,8 +204,7 @@ class Predictor:
                 ridge = RidgeRegression(**_unpacked(entries, "ridge.")) if "ridge.width" in entries else None
                 model = ClassModel(**_unpacked(entries, "model."), ridge=ridge)
                 estimate = ProportionEstimate(**_unpacked(entries, "estimate."))
-                none = np.zeros((0, len(estimate.counts)))
-                classes = SourceClasses(model, estimate, entries["offsets"], none, NO_SHIFT_TEST)
+                classes = SourceClasses(model, estimate, entries["offsets"], entries["odds"])
             outliers = OutlierReference(**_unpacked(entries, "outliers.")) if "outliers.own" in entries else None
         except MissingEncoderError:
             raise

@@ -72,8 +72,7 @@ class Match:
         distance = f"distance {self.distance:.6g} ({self.coupling.cost.metric})"
         return f"Match({n:,} x {m:,}{features}, {distance}, {state}: marginal error {self.marginal_error:.1e})"
 
-    def _repr_html_(self) -> str:
-        return match_html(self)
+    _repr_html_ = match_html
 
     def plot(self, kind: PlotKind | None = None, *, n: int = 6, k: int = 5, ax: Axes | None = None) -> Axes:
         """Draw n sources with their k best targets (``kind="pairs"``) or the confusion matrix (``kind="classes"``)."""
@@ -188,7 +187,7 @@ class Match:
         if self.classes is None:
             classes, found = self.class_weights(to="source")
         else:
-            classes, found = self.classes.model.classes, self.classes.probabilities
+            classes, found = self.classes.model.classes, self.classes.probabilities * self.classes.known[:, None]
         rows = np.arange(len(found))
         best = found.argmax(axis=1)
         rest = found.copy()
@@ -247,7 +246,7 @@ class Match:
         estimate = self._known_classes.estimate
         classes, codes = np.unique(self.target_labels, return_inverse=True)
         received = np.bincount(codes, weights=self._summary.column_sums)
-        own = estimate.counts / estimate.counts.sum()
+        own = np.bincount(codes) / len(codes)
         low, high = np.quantile(estimate.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
         low = np.minimum(np.where(low < 1e-3 / len(classes), 0.0, low), estimate.proportions)
         high = np.maximum(high, estimate.proportions)

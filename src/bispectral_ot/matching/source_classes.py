@@ -5,6 +5,7 @@ The proportions that make all sources most likely follow by expectation maximiza
 """
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 from scipy.optimize import minimize, minimize_scalar
 from scipy.sparse import csr_array
-from scipy.special import softmax
+from scipy.special import expit, logit, softmax
 
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, Metric
@@ -20,7 +21,16 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.errors import warn
 from bispectral_ot.features import FeatureMap
-from bispectral_ot.matching.class_model import BIAS_VARIANCE, TINY, ClassModel, Index, Rows, Vector
+from bispectral_ot.matching.class_model import (
+    BIAS_VARIANCE,
+    LEAST_RATIO,
+    TINY,
+    ClassModel,
+    Index,
+    Rows,
+    Vector,
+    fit_calibration,
+)
 from bispectral_ot.sampling import random_rows
 
 Sides = tuple[Rows, Rows]
@@ -88,13 +98,13 @@ class Shift(NamedTuple):
 
 
 NO_SHIFT_TEST = Shift(np.nan, np.nan, np.nan, False)
+_NO_ODDS = np.array([-np.inf, 0.0])  # every source is of a class of the target
 
 
 @dataclass(frozen=True, eq=False)
 class ProportionEstimate:
     """Estimate of the class proportions of the source."""
 
-    counts: Vector  # targets of each class
     proportions: Vector
     priors: Vector  # the same for labels, closer to uniform for classes with few targets
     firmness: Vector  # penalty of each class total in the plan, from 0 to 1
@@ -109,8 +119,10 @@ class SourceClasses:
     model: ClassModel
     estimate: ProportionEstimate
     offsets: Vector  # (classes,) added to the log-likelihoods for the logarithms of probabilities
-    probabilities: Vector = field(repr=False)  # (n, classes)
-    shift: Shift
+    odds: Vector  # (2,) log-odds that a source is of none of the classes: constant, and slope of its certainty
+    probabilities: Vector = field(default_factory=partial(np.zeros, 0), repr=False)  # (n, classes) if of any of them
+    known: Vector = field(default_factory=partial(np.zeros, 0), repr=False)  # (n,) probabilities that it is
+    shift: Shift = NO_SHIFT_TEST
 
     @classmethod
     def of(
@@ -137,24 +149,37 @@ class SourceClasses:
         # logarithms of probabilities are scaled as a whole, which changes no label
         factor = _sharpening(model, held)
         offsets = factor * class_offsets(likelihoods, totals, held=held)
-        likelihoods *= factor
-        likelihoods[blank] = -offsets  # all classes are equally probable
-        model = replace(model, calibration=factor * model.calibration, likelihoods=factor * model.likelihoods)
-        found = probabilities(likelihoods, offsets)
-        shift = shift_test(model, see, cost.metric, rows, found, distances, offsets)
-        return cls(model, estimate, offsets, found, shift)
+        model = model.sharpened(factor)
+        odds = odds_of_unknown(model, probabilities(np.delete(factor * likelihoods, blank, axis=0), offsets), offsets)
+        found = cls(model, estimate, offsets, odds).of_others(see, cost, rows, blank, (factor * likelihoods, distances))
+        # a fraction u of unknown sources can be told from targets, and the others by chance: with accuracy (1 + u) / 2
+        if found.shift.separability > 1 - found.known.mean() / 2:  # most sources differ: a shift, which is warned of
+            return replace(found, odds=_NO_ODDS, known=np.ones(len(found.known)))
+        return found
 
-    def of_others(self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index) -> Self:
-        """Class probabilities of other images, from their cost to the targets, in the proportions of these."""
-        likelihoods, distances = self.model.log_likelihoods(see, cost, rows)
-        likelihoods[blank] = -self.offsets
+    def of_others(
+        self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index, given: tuple[Vector, Vector] | None = None
+    ) -> Self:
+        """Class probabilities of other images, from their cost to the targets, in the proportions of the sources.
+
+        Log-likelihoods and soft distances are computed unless they are given.
+        """
+        likelihoods, distances = given or self.model.log_likelihoods(see, cost, rows)
+        likelihoods[blank] = -self.offsets  # all classes are equally probable
         found = probabilities(likelihoods, self.offsets)
+        known: Vector = expit(-self.odds[0] - self.odds[1] * _certainty(found, len(self.model.labels)))
+        known[blank] = 1.0
         shift = shift_test(self.model, see, cost.metric, rows, found, distances, self.offsets)
-        return replace(self, probabilities=found, shift=shift)
+        return replace(self, probabilities=found, known=known, shift=shift)
+
+    @property
+    def best(self) -> Vector:
+        """Probabilities (n,) that the labels are right."""
+        return self.known * self.probabilities.max(axis=1)
 
     def to_check(self, accuracy: float) -> Index:
         """Positions of the least probable labels, as many as must be checked for an expected accuracy of all."""
-        best = self.probabilities.max(axis=1)
+        best = self.best
         order = np.argsort(best, kind="stable")
         # with the first k checked, the rest is right as often as its probabilities say
         right = np.arange(len(best) + 1) + best.sum() - np.concatenate([[0.0], np.cumsum(best[order])])
@@ -163,13 +188,10 @@ class SourceClasses:
 
     def expected_accuracy(self) -> ExpectedAccuracy:
         """Mean probability of the labels; its interval counts chance among sources and left-out targets."""
-        best = self.probabilities.max(axis=1)
+        best = self.best
         value = float(best.mean())
         labels = self.model.labels
-        found = self.probabilities.mean(axis=0)
-        # left-out targets, weighted to the class proportions of the sources
-        weights = (found / np.maximum(np.bincount(labels, minlength=len(found)), 1))[labels]
-        weights /= weights.sum()
+        weights = source_weights(labels, self.probabilities)
         left_out = probabilities(self.model.likelihoods, self.offsets)
         errors = (left_out.argmax(axis=1) == labels) - left_out.max(axis=1)
         shared = np.bincount(labels, weights=weights * errors)  # errors of a class are not independent
@@ -177,13 +199,16 @@ class SourceClasses:
         variance += max(float(np.square(weights * errors).sum()), float(np.square(shared).sum()))
         variance += 1 / (len(labels) + 2) ** 2  # a pseudo-count: no finite number of targets shows that all are right
         variance += self.model.wrong * (1 - self.model.wrong) / len(labels)  # which labels are wrong is estimated
+        if (unknown := 1 - self.known.mean()) > 0:  # how many sources are of no class is estimated as well
+            slopes = (1 - self.known) / unknown - self.known / (1 - unknown)  # of the logarithm of the likelihood
+            variance += (value / (1 - unknown)) ** 2 * (1 / len(best) + 1 / len(labels)) / np.square(slopes).mean()
         half = 1.645 * float(np.sqrt(variance))  # 90 % of a normal distribution
         # sources may be of any class: of those with hardly any targets, none may be right
         known = float((self.model.counts >= 3).mean())
         return ExpectedAccuracy(value, max(0.0, min(value - half, known * value)), min(1.0, value + half))
 
     def warn(self, target: Dataset) -> None:
-        """Warn of wrong labels and of a shift."""
+        """Warn of wrong labels, of sources of no class, and of a shift."""
         model = self.model
         if len(model.doubtful):
             count = round(model.wrong * len(target))
@@ -191,8 +216,50 @@ class SourceClasses:
             named = ", ".join(f"{files[i]} ({model.classes[model.codes[i]]})" for i in model.doubtful[:5])
             problem = f"about {count:,} of {len(target):,} labels of the target look wrong; check {named} first"
             warn(f"{problem}. Probabilities and expected accuracy are those of true classes.")
+        unknown = round(len(self.known) - self.known.sum())
+        if unknown:
+            problem = f"about {unknown:,} of {len(self.known):,} sources look like no class of the target"
+            warn(f"{problem}. Their labels have low probabilities, and the expected accuracy counts them as wrong.")
         if self.shift.differs:
             warn(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.")
+
+
+def source_weights(labels: Index, found: Vector) -> Vector:
+    """Weights (k,) of left-out targets, with the class proportions of the sources; they sum to one."""
+    proportions = found.mean(axis=0)
+    weights: Vector = (proportions / np.maximum(np.bincount(labels, minlength=len(proportions)), 1))[labels]
+    return weights / weights.sum()
+
+
+def odds_of_unknown(model: ClassModel, found: Vector, offsets: Vector) -> Vector:
+    """Log-odds (constant, slope of the certainty) that a source with given probabilities is of no class of the target.
+
+    Left-out targets show how certain labels are, and how certain they are without the right class. Logistic regression
+    tells the two apart, and the fraction of unknown sources maximizes the likelihood. It is 0 unless a likelihood-ratio
+    test at the 0.1 % level rejects that.
+    """
+    k = len(model.labels)
+    if (model.counts > 0).sum() < 3 or len(found) == 0:
+        return _NO_ODDS
+    weights = source_weights(model.labels, found)
+    drawn = np.searchsorted(weights.cumsum(), (np.arange(k) + 0.5) / k)  # k left-out targets with these weights
+    both = np.concatenate([model.likelihoods[drawn], model.without_class[drawn]])
+    certainty = _certainty(probabilities(both, offsets), k)
+    scores = np.column_stack([np.zeros(2 * k), certainty - certainty.mean()])[..., None]
+    (slope, _, *biases), _ = fit_calibration(scores, np.repeat([1, 0], k), np.full(2, k))
+    constant = biases[0] - biases[1] + slope * certainty.mean()
+    ratios = constant - slope * _certainty(found, k)
+    unknown, known = likeliest_proportions(np.column_stack([ratios, np.zeros(len(found))]), prior=_PRIOR_IMAGES)
+    gain = np.log(known + unknown * np.exp(ratios)).sum()
+    # the variance of a gain over n sources is larger, since the left-out targets are a sample as well
+    enough = 2 * gain > LEAST_RATIO * (1 + len(found) * np.square(weights).sum())
+    return np.array([constant + logit(unknown), -slope]) if enough else _NO_ODDS
+
+
+def _certainty(found: Vector, k: int) -> Vector:
+    """Log-odds (n,) of the labels, at most those that k left-out targets can show."""
+    certainty: Vector = logit(np.minimum(found.max(axis=1), 1 - 1 / (k + 2)))
+    return certainty
 
 
 def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: int = 0) -> ProportionEstimate:
@@ -239,7 +306,7 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: 
     # errors of a class of few targets are the same for all sources, and the estimate amplifies them
     priors = _blend(_blend(smoothed, even, counts / (counts + 20)), same, trust)
     firmness = certainty * (_FIRMNESS_OF_SAME + (1 - _FIRMNESS_OF_SAME) * trust)
-    return ProportionEstimate(counts, proportions, priors, firmness, trust, _bootstrap(model, likelihoods, best))
+    return ProportionEstimate(proportions, priors, firmness, trust, _bootstrap(model, likelihoods, best))
 
 
 def fall_of_certainty(found: Vector, left_out: Vector) -> tuple[float, float]:
