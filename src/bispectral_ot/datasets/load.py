@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import Split, advise, check_choice, check_integer, parse_size, user_path
-from bispectral_ot.datasets.dataset import ArrayKind, Dataset, Kind, check_flat
+from bispectral_ot.datasets.dataset import ArrayKind, Dataset, Kind, check_flat, is_chunked
 from bispectral_ot.datasets.folder import SHAPE_SUFFIXES, has_files, scan_folder, scan_shapes, split_folders
 from bispectral_ot.datasets.formats import array_files, encoded, stacks
 from bispectral_ot.datasets.frames import Canvas, FrameChoice, Labels, Placement
@@ -19,7 +20,7 @@ from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import reading
 from bispectral_ot.datasets.named_sets import NAMED, read_named
 from bispectral_ot.datasets.sources import SPLIT_WORDS, LazyDataset, Positions
-from bispectral_ot.datasets.warp import Size
+from bispectral_ot.datasets.warp import Size, are_grey, as_planes
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.runtime import Progress
 from bispectral_ot.sampling import evenly_spaced, random_rows
@@ -120,7 +121,7 @@ def as_datasets(
     found = [lazy.of_kind(kind) if lazy.dataset is None or kind == "shapes" else lazy for lazy in found]
     if frames is None or not frames.looks_at(found):
         in_memory = [lazy.dataset for lazy in found if lazy.dataset is not None]
-        return in_memory if len(in_memory) == len(sets) else read_together(found)
+        return _in_grey_if_all_are(in_memory) if len(in_memory) == len(sets) else read_together(found)
     return read_together(found, frames=frames)
 
 
@@ -224,6 +225,8 @@ def read_together(
         count = min(max(96, 4 * max(len(lazy.classes) for lazy in sets)), 384)  # or few of a class would be seen
         both = zip(sets, rows, strict=True)
         samples, labels = zip(*(_sample(lazy, kept, grey, count) for lazy, kept in both), strict=True)
+        if any(sample[0].ndim == 2 for sample in samples) and all(map(are_grey, samples)):
+            samples = tuple([as_planes(image[None])[0, ..., 0] for image in sample] for sample in samples)
         chosen = frames(samples, [lazy.name for lazy in sets], labels[-1])
         placements = [None if placement == Placement() else placement for placement in chosen]
     wanted: dict[LazyDataset, Positions] = {}
@@ -238,7 +241,15 @@ def read_together(
             read[lazy, canvas] = lazy.read(wanted[lazy], canvas)
         whole = read[lazy, canvas]
         datasets.append(whole if len(kept) == len(whole) else whole.select(np.searchsorted(wanted[lazy], kept)))
-    return datasets
+    return _in_grey_if_all_are(datasets)
+
+
+def _in_grey_if_all_are(datasets: list[Dataset]) -> list[Dataset]:
+    """Datasets without the axis of channels if some have none and the channels of all others are equal."""
+    images = [dataset.images for dataset in datasets if dataset.kind == "images" and not is_chunked(dataset.images)]
+    if len({each.ndim for each in images}) < 2 or len(images) < len(datasets) or not all(map(are_grey, images)):
+        return datasets
+    return [replace(each, images=np.ascontiguousarray(as_planes(each.images)[..., 0])) for each in datasets]
 
 
 def _sample(lazy: LazyDataset, kept: Positions, grey: bool, count: int) -> tuple[list[NDArray[Any]], Labels]:
