@@ -231,7 +231,7 @@ class ImageOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(ImageOptions):
-    """Reading and preparation of the datasets of ``compare``."""
+    """Reading and preparation of the datasets of ``compare`` and ``monitor``."""
 
     split: checks.Split = option("train", "Split of datasets that have several.", IMAGES)
 
@@ -314,9 +314,6 @@ class MonitorOptions(Options):
 
     run_length: int = option(200, "Expected number of batches between false alarms.", TESTS, bounds="of at least 2")
     allowing_for: Change = option("nothing", "Change that does not raise an alarm.", TESTS)
-    resize: str | None = option(None, "Size of the images, such as 32 or 32x48.", IMAGES, parse=checks.parse_size)
-    grey: bool = option(False, "Convert colour images to grey.", IMAGES)
-    seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,8 @@ import csv
 import numpy as np
 import pytest
 
+import bispectral_ot as bot
+
 
 @pytest.fixture(scope="module")
 def run(program, sets, tmp_path_factory):
@@ -58,3 +60,11 @@ def test_the_encoder_of_a_match_is_named_again(program, sets, tmp_path, monkeypa
     outcome = program(*again[:-1], tmp_path / "other", "--encoder", "own_network_0:network")
     assert "weights have changed" in outcome.complaint
     assert "damaged" not in outcome.complaint
+
+
+def test_outliers_are_counted(run, program, tmp_path):
+    images = bot.load("digits", resize=12).images[:30]
+    np.savez(tmp_path / "odd.npz", images=np.where(np.indices(images.shape).sum(axis=0) % 2, images, 16 - images))
+    outcome = program("predict", run, tmp_path / "odd.npz", "--out", tmp_path / "new")
+    assert "too few targets to detect outliers" in outcome.stdout
+    assert (tmp_path / "new" / "outliers.csv").exists()

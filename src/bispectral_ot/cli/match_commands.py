@@ -73,6 +73,10 @@ def match(
     out = out or Path("dry-run")
     task = MatchTask(source, target, out, options, reading, machine, output)
     check_features(options, reading, poses=output.poses)
+    if reading.corrections is not None:
+        from bispectral_ot.matching.corrections import correction_rows
+
+        correction_rows(reading.corrections)  # before images are read
     if output.dry_run:
         task.print_plan()
     else:
@@ -118,7 +122,8 @@ def predict(
     Example: bispectral-ot predict runs/first new-photos/ --out runs/new
 
     Images are prepared like those of the match; an image of the match gets the same result again. The output folder has
-    labels.csv and matches.csv with the columns of `match`, poses.csv (with --poses), results.json and run.json.
+    labels.csv, matches.csv and outliers.csv with the columns of `match`, poses.csv (with --poses), results.json and
+    run.json.
     """
     from bispectral_ot.matching import class_table
     from bispectral_ot.report import open_run, tables
@@ -130,7 +135,9 @@ def predict(
         source = model.read(images, predictor, split=options.split, root=options.root, seed=options.seed)
         found = predictor.match(source)
         written = {"matches": tables.match_table(found, k=options.n_matches), "labels": tables.label_table(found)}
-        content: dict[str, object] = {"images": len(source), "targets": len(predictor.target)}
+        written["outliers"] = tables.outlier_table(found)
+        content: dict[str, Any] = {"images": len(source), "targets": len(predictor.target)}
+        content |= tables.outlier_counts(found)
         if options.poses:
             poses = predictor.poses(source, found.top_matches(10), seed=options.seed)
             written["poses"] = tables.pose_table(poses, source)
@@ -148,6 +155,8 @@ def predict(
             if content.get("accuracy") is not None:
                 facts["accuracy"] = f"{content['accuracy']:.1%} of the labels are the true class"
             facts |= {} if found.target_labels is None else expected_facts(content)
+            if counts := content.get("outliers"):
+                facts["outliers"] = f"{source_outliers(counts, *found.coupling.shape)}: see outliers.csv"
             print_facts(facts | {"run folder": str(out)})
 
         return content, True, show
@@ -406,9 +415,7 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         facts["accuracy"] = f"{words} ({found['majority']:.1%} if all had the label of the largest class)"
     facts |= expected_facts(found) if found["target"]["classes"] else {}
     if counts := found.get("outliers"):
-        few, chance = found["m"] * counts["level"] < 1, round(counts["level"] * found["n"])
-        words = f"{counts['sources']:,} of {found['n']:,} sources (by chance {chance:,})"
-        words = "too few targets to detect outliers among the sources" if few else words
+        words = source_outliers(counts, found["n"], found["m"])
         facts["outliers"] = f"{words}, {counts['targets']:,} of {found['m']:,} targets: see outliers.csv"
     facts["marginals"] = _MARGINALS[found["marginals"]]
     if found["marginals"] == "estimated" and found.get("proportions"):
@@ -433,6 +440,13 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
     facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
     facts["run folder"] = str(out)
     print_facts(facts, {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"})
+
+
+def source_outliers(counts: Mapping[str, Any], n: int, m: int) -> str:
+    """Number of outliers among n sources, in words."""
+    if m * counts["level"] < 1:
+        return "too few targets to detect outliers among the sources"
+    return f"{counts['sources']:,} of {n:,} sources (by chance {round(counts['level'] * n):,})"
 
 
 def expected_facts(found: Mapping[str, Any]) -> dict[str, str]:

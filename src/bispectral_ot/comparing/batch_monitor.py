@@ -1,6 +1,7 @@
 """Monitor: batches of new images against a reference set, with a calibrated number of batches between false alarms."""
 
 import itertools
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from bispectral_ot.comparing import change_tests as tests
 from bispectral_ot.comparing.change_tests import CHANGES, FEWEST
 from bispectral_ot.comparing.resampling import Rows, reduced, scaled
 from bispectral_ot.comparing.set_distances import AnySet
-from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.dataset import as_dataset, check_flat
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.files import write_text
@@ -94,7 +95,7 @@ class Monitor:
         """
         check_integer("run_length", run_length, minimum=2)
         check_choice("change", allowing_for, CHANGES)
-        dataset = as_dataset(reference)
+        dataset = _as_dataset(reference, "reference")
         check_flat(dataset, "a monitor")
         if len(dataset) < FEWEST:
             raise InputError(f"the reference has {len(dataset)} images; a monitor needs {FEWEST} at least.")
@@ -126,8 +127,11 @@ class Monitor:
         )
 
     def update(self, batch: AnySet, *, name: str | None = None) -> BatchResult:
-        """Compare a batch with the reference; an alarm comes with a verdict where the batch has 20 images or more."""
-        dataset = as_dataset(batch, name="batch")
+        """Compare a batch with the reference; an alarm comes with a verdict where the batch has 20 images or more.
+
+        Files are brought to the size and the colours of the reference; arrays and datasets must have them.
+        """
+        dataset = _as_dataset(batch, "batch", resize=self.shape[:2], grey=self.is_grey)
         check_flat(dataset, "a monitor")
         name = name or dataset.name
         n = len(dataset)
@@ -151,6 +155,11 @@ class Monitor:
         self.total[:] = 0
         self.weights[:] = 0
         return self._explained(result, unlike)
+
+    @property
+    def is_grey(self) -> bool:
+        """Whether images have one channel."""
+        return self.shape[2:] in ((), (1,))
 
     def _accumulate(self, total: Vector, weights: Vector, found: Vector, n: int) -> Vector:
         """Add differences of batches (k, kernels, 2 * frequencies) to sums; statistics (2, k) of both."""
@@ -219,6 +228,13 @@ class Monitor:
             raise InputError(f"there is no monitor at {path}; make one with --model FILE (Monitor.fit).") from None
         except Exception as error:
             raise InputError(f"{path} is not a monitor, or damaged ({error}); make one with --model FILE.") from None
+
+
+def _as_dataset(data: AnySet, name: str, **options: Any) -> Dataset:
+    """Dataset of any set; files are read with these options, and without margins that an editor filled."""
+    if isinstance(data, (str, os.PathLike)):
+        return load(data, frame="auto", **options)
+    return as_dataset(data, name=name)
 
 
 def append_results(path: str | Path, results: Sequence[BatchResult]) -> None:

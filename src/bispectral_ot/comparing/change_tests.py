@@ -6,8 +6,9 @@ Random mirrors and quarter turns of both sides make the permutation test exact. 
 size are brought to a standard for each image. Turned images are compared by rotation invariants of the inscribed disk.
 
 One more interpolation is seen in enough images, however smooth the features are. So a test is made several times: as
-the images are, and with either side resampled once more by each of the usual interpolations (or made as bright as the
-other, with clipping). Both sides are alike in the version that repeats the change, so the largest p-value is valid.
+the images are, and with either side resampled once more by each of the usual interpolations (or blurred as much as the
+other, or made as bright, with clipping). Both sides are alike in the version that repeats the change, so the largest
+p-value is valid.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,7 @@ PROPORTIONS, CLASSES, _DISTANCE = "class proportions", "classes", "distance"
 _FIRST = "nothing", CLASSES, _DISTANCE  # tests of whether there is any difference
 
 # What each test allows for, in the order of the table: brightness and contrast of each image, sharpness (one more
-# interpolation), mirrors, quarter turns, turns by any angle, position and size of the content.
+# interpolation, or a blur), mirrors, quarter turns, turns by any angle, position and size of the content.
 CHANGES: dict[str, frozenset[str]] = {
     "nothing": frozenset(),
     "intensity": frozenset({"intensity"}),
@@ -268,15 +269,24 @@ def _versions(
             found = features_allowing_for(matched, allowed, random)
             yield (source, found) if side else (found, target)
     if "sharpness" in allowed:
+        both = zip(images, resampling.matching_blurs(images), strict=True)
+        one, other = (features_allowing_for(each, allowed, random, blur=blur) for each, blur in both)
+        yield one, other
         for zoom, name in product((False, True) if "zoom" in allowed else (False,), resampling.INTERPOLATIONS):
             yield features_allowing_for(images[0], allowed, random, again=name, zoom=zoom), target
             yield source, features_allowing_for(images[1], allowed, random, again=name, zoom=zoom)
 
 
 def features_allowing_for(
-    images: Images, allowed: frozenset[str], random: Random, *, again: str | None = None, zoom: bool = False
+    images: Images,
+    allowed: frozenset[str],
+    random: Random,
+    *,
+    again: str | None = None,
+    zoom: bool = False,
+    blur: float = 0.0,
 ) -> list[Rows]:
-    """Groups of features that do not see the changes that are allowed; of images resampled once more by ``again``."""
+    """Groups of features that do not see the changes that are allowed; of images resampled by ``again`` or blurred."""
     limits = float(images.min()), float(images.max())
     turn = "turn" in allowed
     if "mirror" in allowed:
@@ -288,14 +298,16 @@ def features_allowing_for(
     moved = again is not None
     maps = resampling.random_maps(images, random, turn=turn, zoom=zoom) if moved else np.empty((len(images), 0))
     blocks = row_blocks(len(images), block_rows=2**20 // images[0].size)  # 4 MB of pixels at once in a thread
-    work = Threads().map(_block_features, blocks, rows=(images, maps), shared=(allowed, again, limits))
+    work = Threads().map(_block_features, blocks, rows=(images, maps), shared=(allowed, again, blur, limits))
     return [np.concatenate(parts) for parts in zip(*work, strict=True)]
 
 
 def _block_features(
-    _block: Block, images: Images, maps: Maps, allowed: frozenset[str], again: str | None, limits: Limits
+    _block: Block, images: Images, maps: Maps, allowed: frozenset[str], again: str | None, blur: float, limits: Limits
 ) -> list[Rows]:
     turn = "turn" in allowed
+    if blur:
+        images = resampling.blurred(images, blur)
     if again is not None:
         images = resampling.resampled(images, maps, again, limits)
     if "shift" in allowed:
@@ -305,10 +317,10 @@ def _block_features(
         mean, std = resampling.intensity_rows(images, within_disk=turn).T[:, :, None, None, None]
         images = (images - mean) / np.maximum(std, 1e-6)
     groups = [resampling.turn_invariant_rows(images), resampling.texture_rows(images, turn=turn)]
-    if "intensity" in allowed:
-        groups.append(resampling.texture_rows(images, turn=turn, peaks=True))
-    else:
+    if "intensity" not in allowed:
         groups.append(resampling.intensity_rows(images, within_disk=turn))
+    elif not blur:  # which moves large differences and small ones apart
+        groups.append(resampling.texture_rows(images, turn=turn, peaks=True))
     if not turn:  # blocks: 16 a side if pixels may be interpolated, else 32 at most
         fewest, most = (2, 16) if "sharpness" in allowed else (1, 32)
         groups += resampling.block_rows(images, max(fewest, -(-max(images.shape[1:3]) // most)))

@@ -1,11 +1,13 @@
 """Resampling of images by the usual interpolations, and the features by which resampled images are compared."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+from scipy.optimize import minimize_scalar
 
 from bispectral_ot.compiled import njit
 from bispectral_ot.datasets.warp import rotation_maps
@@ -91,6 +93,31 @@ def matched_intensity(images: Images, reference: Images) -> Images:
         gain, offset = gain * factor, (offset - found.mean(dtype=np.float64)) * factor + mean
         found = np.clip(np.float32(gain) * images + np.float32(offset), *limits)
     return found
+
+
+def matching_blurs(sets: Sequence[Images]) -> list[float]:
+    """Deviations in pixels of Gaussians that make two sets equally blurred, so much that no other blur shows."""
+    side = min(sets[0].shape[1:3])
+    least = min(1.0, side / 32)  # pixels: more than the shapes of usual blurs differ by
+    planes = [images[:256].mean(axis=3) for images in sets]
+    found = [_sharpness(each, least) for each in planes]
+    sharper = int(np.argmax(found))
+    unlike = lambda sigma: abs(_sharpness(planes[sharper], sigma) - min(found))  # noqa: E731
+    more = minimize_scalar(unlike, bounds=(least, side / 4), method="bounded", options={"xatol": 0.02}).x
+    return [float(more) if place == sharper else least for place in (0, 1)]
+
+
+def blurred(images: NDArray[Any], sigma: float) -> NDArray[Any]:
+    """Images (n, height, width[, channels]) blurred by a Gaussian; border pixels repeat."""
+    return np.asarray(gaussian_filter(images, sigma, axes=(1, 2), mode="nearest"))
+
+
+def _sharpness(planes: NDArray[Any], sigma: float) -> float:
+    """Mean squared difference of neighbouring pixels, relative to that of the next ones, after a blur."""
+    soft = blurred(planes, sigma)
+    lags = (soft[:, :-2], soft[:, 1:-1], soft[:, 2:]), (soft[:, :, :-2], soft[:, :, 1:-1], soft[:, :, 2:])
+    near, far = (sum(np.square(each[lag] - each[0]).mean() for each in lags) for lag in (1, 2))
+    return float(near / (far + 1e-12))
 
 
 def reduced(images: NDArray[Any]) -> NDArray[Any]:

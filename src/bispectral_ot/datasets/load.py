@@ -74,7 +74,8 @@ def load(
         default images in files are reduced to at most 128 pixels, and those of different sizes become squares.
     grey : Whether RGB (or RGBA) images are converted to their luminance.
     frame
-        Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"`` or ``"common"``; docs/frames.md.
+        Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"``, ``"common"``, or ``"auto"``,
+        which leaves out margins that an editor filled; docs/frames.md.
     kind : Kind of the arrays, see :class:`Dataset`; by default clouds for files of shapes, else images.
     limit, seed : Maximum number of images, drawn at random, and the seed of it and of the points of meshes.
     n_points : Number of points drawn from each mesh; maximum number of points of a cloud in a file.
