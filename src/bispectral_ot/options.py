@@ -231,7 +231,7 @@ class ImageOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(ImageOptions):
-    """Reading and preparation of the datasets of ``compare`` and ``monitor``."""
+    """Reading and preparation of the datasets of ``compare``."""
 
     split: checks.Split = option("train", "Split of datasets that have several.", IMAGES)
 
@@ -314,6 +314,12 @@ class MonitorOptions(Options):
 
     run_length: int = option(200, "Expected number of batches between false alarms.", TESTS, bounds="of at least 2")
     allowing_for: Change = option("nothing", "Change that does not raise an alarm.", TESTS)
+    resize: str | None = option(None, "Size of the images, such as 32 or 32x48.", IMAGES, parse=checks.parse_size)
+    grey: bool = option(False, "Convert colour images to grey.", IMAGES)
+    frame: str = option(
+        "auto", "canvas, or auto: without margins that an editor filled.", IMAGES, parse=checks.parse_frames
+    )
+    seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -235,23 +235,6 @@ def test_lengths_of_labels_are_compared_before_they_are_read(tmp_path: Path):
         load(tmp_path / "a.h5")
 
 
-@pytest.mark.parametrize("options", [{}, {"compressors": None}, {"zarr_format": 2}, {"dtype": ">i8"}])
-def test_labels_in_very_many_chunks_are_read_as_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict):
-    """Zarr itself takes more than a minute for a million labels in chunks of 6."""
-    monkeypatch.setattr("bispectral_ot.datasets.formats.array_files._MANY_CHUNKS", 3)
-    group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=options.pop("zarr_format", 3))
-    group.create_array("images", data=np.ones((40, 1, 1), dtype=np.uint8), chunks=(40, 1, 1))
-    labels = group.create_array("labels", **{"shape": (40,), "chunks": (6,), "dtype": "i4", "fill_value": 7} | options)
-    labels[:39] = np.arange(39) % 5
-    next((tmp_path / "a.zarr/labels").rglob("3")).unlink()
-    seen = []
-    with pytest.warns(DataWarning, match="1 of 7 chunks of .*::labels are not stored"):
-        found = load(tmp_path / "a.zarr", progress=lambda *report: seen.append(report))
-    expected = np.where((np.arange(40) // 6 == 3) | (np.arange(40) == 39), 7, np.arange(40) % 5)
-    assert [found.classes[i] for i in found.labels] == expected.astype(str).tolist()
-    assert ("read labels of a.zarr", 7, 7) in seen or ">i8" in options.values()
-
-
 def test_files_that_vanish_after_they_were_listed(tmp_path: Path):
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -83,7 +83,7 @@ def compare(
     run_job("compare", out, work, options, reading, machine, output, scratch=cells, sets=sets)
 
 
-def _read(words: list[str], reading: opt.ReadOptions, options: opt.FeatureOptions) -> dict[str, Dataset]:
+def _read(words: list[str], reading: opt.ReadOptions, options: opt.CompareOptions) -> dict[str, Dataset]:
     """Sets by their names; ``NAME=PATH`` names a set."""
     parts = [("", "", word) if Path(word).exists() or "=" not in word else word.partition("=") for word in words]
     listed = list_sets([(path, reading.split) for _, _, path in parts], reading, options)
@@ -97,7 +97,6 @@ def _read(words: list[str], reading: opt.ReadOptions, options: opt.FeatureOption
 def monitor(
     sets: Annotated[list[str], typer.Argument(metavar="REFERENCE | MONITOR NEW...", help=_BATCHES)],
     options: opt.MonitorOptions,
-    reading: opt.ReadOptions,
     output: opt.PrintOptions,
     model: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file of the monitor, an .npz.")] = None,
 ) -> None:
@@ -111,6 +110,7 @@ def monitor(
     of batches (.csv) and a chart (.html). Exit code 4: an alarm.
     """
     from bispectral_ot.comparing.batch_monitor import Monitor, append_results
+    from bispectral_ot.datasets import load
 
     with shown_warnings(), progress_bars(quiet=output.quiet):
         if model is not None:
@@ -118,24 +118,23 @@ def monitor(
                 raise InputError(f"one reference set is needed with --model, got {len(sets)}.")
             if model.suffix != ".npz":
                 raise InputError(f"the file of a monitor ends in .npz, but --model is {model}.")
-            (reference,) = _read(sets, reading, opt.FeatureOptions()).values()
-            Monitor.fit(reference, **options.to_json(), seed=reading.seed).save(model)
+            reference = load(sets[0], resize=options.resize, grey=options.grey, frame=options.frame, seed=options.seed)
+            length, allowed = options.run_length, options.allowing_for
+            Monitor.fit(reference, run_length=length, allowing_for=allowed, seed=options.seed).save(model)
             if output.as_json:
-                print_json({"model": str(model), "images": len(reference), "run_length": options.run_length})
+                print_json({"model": str(model), "images": len(reference), "run_length": length})
             elif not output.quiet:
                 say(f"monitor of {len(reference):,} images: {model}")
             return
         if len(sets) < 2:
             raise InputError("give --model FILE to make a monitor, or a monitor and at least one new set.")
-        if options != opt.MonitorOptions():
-            raise InputError("--run-length and --allowing-for are fixed in a monitor; make another one with --model.")
+        if options != opt.MonitorOptions(frame=options.frame):
+            raise InputError("a monitor keeps its options; all but --frame are given with --model.")
         path, table = Path(sets[0]), Path(sets[0]).with_suffix(".csv")
         watch = Monitor.load(path)
         results = []
-        reading = replace(reading, resize="{}x{}".format(*watch.shape), grey=watch.is_grey)
         for given in sets[1:]:
-            (batch,) = _read([given], reading, opt.FeatureOptions()).values()
-            results.append(watch.update(batch, name=given))
+            results.append(watch.update(watch.read(given, frame=options.frame), name=given))
             watch.save(path)
             append_results(table, results[-1:])
             kept[:] = [f"the results of {len(results)} of {len(sets) - 1} batches are kept in {table}"]

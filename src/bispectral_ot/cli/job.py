@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,8 +75,6 @@ def run_job(
         runtime.running(memory=machine.working_memory, engine=engine),
     ):
         write_json(folder / "run.json", run_record(config, seconds=0.0))
-        if getattr(output, "figures", False):  # loaded while compiled code works
-            threading.Thread(target=import_module, args=("matplotlib.backends.backend_agg",), daemon=True).start()
         found, converged, show = work(folder)
         content = {**found, "warnings": told}
         record = run_record(config, seconds=time.perf_counter() - start) | {"messages": messages}

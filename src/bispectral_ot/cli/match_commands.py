@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-import signal
 import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from importlib import import_module
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -137,7 +133,8 @@ def predict(
         written = {"matches": tables.match_table(found, k=options.n_matches), "labels": tables.label_table(found)}
         written["outliers"] = tables.outlier_table(found)
         content: dict[str, Any] = {"images": len(source), "targets": len(predictor.target)}
-        content |= tables.outlier_counts(found)
+        if strange := tables.found_outliers(found):
+            content["outliers"] = {"sources": len(strange[0].indices), "level": tables.OUTLIER_LEVEL}
         if options.poses:
             poses = predictor.poses(source, found.top_matches(10), seed=options.seed)
             written["poses"] = tables.pose_table(poses, source)
@@ -176,45 +173,26 @@ def demo(
 
     Example: bispectral-ot demo --out runs/demo
     """
-    # not forked, because threads may hold locks; both processes load libraries at once
-    with ProcessPoolExecutor(1, get_context("spawn"), _load_libraries) as pool:
-        interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited by the process until it is ready
-        pool.submit(len, ())
-        signal.signal(signal.SIGINT, interrupted)
-
-        def work(folder: Path) -> Result:
-            runtime.message(f"features: {', '.join(_DEMO[:-1])} in a second process, {_DEMO[-1]} in this one")
-            others = pool.submit(_match_digits, folder, options, _DEMO[:-1], False)
-            pool.shutdown(wait=False)  # the process ends after this work, while the main one goes on
-            own = _match_digits(folder, options, _DEMO[-1:], output.figures)
-            found = others.result() | own
-            return {"features": found}, all(e["converged"] for e in found.values()), lambda: _print_demo(found, out)
-
-        run_job("demo", out, work, options, output)
-
-
-def _load_libraries() -> None:
-    import_module("bispectral_ot.report.run_folder")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _match_digits(folder: Path, options: opt.DemoOptions, names: Sequence[str], figures: bool) -> Any:
-    """Contents of results.json of the matches of rotated digits by some features."""
     from bispectral_ot.datasets import load, rotate_randomly, split_halves
     from bispectral_ot.features import RingBispectrum
     from bispectral_ot.matching import match as match_sets
     from bispectral_ot.report.run_folder import write_match
 
-    source, target = split_halves(load("mnist-5k"), seed=options.seed, per_class=options.per_class)
-    source = rotate_randomly(source, seed=options.seed)
-    settings, found = {"rotate_source": True, "seed": options.seed}, dict[str, Any]()
-    for name in names:
-        # rings as the paper samples them, half a pixel off the centre
-        features = RingBispectrum(sampling="nearest") if name == "ring-bispectrum" else name
-        paper: Any = {} if name == _DEMO[-1] else {"marginals": "balanced", "metric_learning": "none"}
-        matched = match_sets(source, target, features=features, **paper)
-        found[name] = write_match(folder / name, matched, title=name, figures=figures, settings=settings)
-    return found
+    def work(folder: Path) -> Result:
+        source, target = split_halves(load("mnist-5k"), seed=options.seed, per_class=options.per_class)
+        source = rotate_randomly(source, seed=options.seed)
+        settings, found = {"rotate_source": True, "seed": options.seed}, dict[str, Any]()
+        for name in _DEMO:
+            runtime.message(f"features: {name}")
+            # rings as the paper samples them, half a pixel off the centre
+            features = RingBispectrum(sampling="nearest") if name == "ring-bispectrum" else name
+            paper: Any = {} if name == _DEMO[-1] else {"marginals": "balanced", "metric_learning": "none"}
+            matched = match_sets(source, target, features=features, **paper)
+            figures = output.figures and not paper
+            found[name] = write_match(folder / name, matched, title=name, figures=figures, settings=settings)
+        return {"features": found}, all(e["converged"] for e in found.values()), lambda: _print_demo(found, out)
+
+    run_job("demo", out, work, options, output)
 
 
 @dataclass(frozen=True)
@@ -473,7 +451,7 @@ def _print_demo(found: dict[str, Any], out: Path) -> None:
     best = max(range(len(rows)), key=lambda row: found[_DEMO[row]]["accuracy"])
     header = ("features", "marginals", "own class", "distance", "marginal error", "time")
     print_table(header, rows, left=header[:2], bold=best)
-    say("(distances are in units of the features and cannot be compared; matches ran side by side)")
+    say("(distances are in units of the features and cannot be compared)")
     say(f"run folder: {out}")
     for path in (Path(_DEMO[-1], "figures/matches.png"), Path("report.html")):
         if (out / path).exists():

@@ -95,7 +95,9 @@ class Monitor:
         """
         check_integer("run_length", run_length, minimum=2)
         check_choice("change", allowing_for, CHANGES)
-        dataset = _as_dataset(reference, "reference")
+        if isinstance(reference, (str, os.PathLike)):
+            reference = load(reference, frame="auto")
+        dataset = as_dataset(reference)
         check_flat(dataset, "a monitor")
         if len(dataset) < FEWEST:
             raise InputError(f"the reference has {len(dataset)} images; a monitor needs {FEWEST} at least.")
@@ -127,11 +129,10 @@ class Monitor:
         )
 
     def update(self, batch: AnySet, *, name: str | None = None) -> BatchResult:
-        """Compare a batch with the reference; an alarm comes with a verdict where the batch has 20 images or more.
-
-        Files are brought to the size and the colours of the reference; arrays and datasets must have them.
-        """
-        dataset = _as_dataset(batch, "batch", resize=self.shape[:2], grey=self.is_grey)
+        """Compare a batch with the reference; an alarm comes with a verdict where the batch has 20 images or more."""
+        if isinstance(batch, (str, os.PathLike)):
+            batch = self.read(batch)
+        dataset = as_dataset(batch, name="batch")
         check_flat(dataset, "a monitor")
         name = name or dataset.name
         n = len(dataset)
@@ -156,10 +157,9 @@ class Monitor:
         self.weights[:] = 0
         return self._explained(result, unlike)
 
-    @property
-    def is_grey(self) -> bool:
-        """Whether images have one channel."""
-        return self.shape[2:] in ((), (1,))
+    def read(self, batch: str | os.PathLike[str], *, frame: str = "auto") -> Dataset:
+        """Images at the size and in the colours of the reference, without margins that an editor filled."""
+        return load(batch, resize=(self.shape[0], self.shape[1]), grey=self.shape[2:] in ((), (1,)), frame=frame)
 
     def _accumulate(self, total: Vector, weights: Vector, found: Vector, n: int) -> Vector:
         """Add differences of batches (k, kernels, 2 * frequencies) to sums; statistics (2, k) of both."""
@@ -228,13 +228,6 @@ class Monitor:
             raise InputError(f"there is no monitor at {path}; make one with --model FILE (Monitor.fit).") from None
         except Exception as error:
             raise InputError(f"{path} is not a monitor, or damaged ({error}); make one with --model FILE.") from None
-
-
-def _as_dataset(data: AnySet, name: str, **options: Any) -> Dataset:
-    """Dataset of any set; files are read with these options, and without margins that an editor filled."""
-    if isinstance(data, (str, os.PathLike)):
-        return load(data, frame="auto", **options)
-    return as_dataset(data, name=name)
 
 
 def append_results(path: str | Path, results: Sequence[BatchResult]) -> None:

@@ -269,8 +269,8 @@ def _versions(
             found = features_allowing_for(matched, allowed, random)
             yield (source, found) if side else (found, target)
     if "sharpness" in allowed:
-        both = zip(images, resampling.matching_blurs(images), strict=True)
-        one, other = (features_allowing_for(each, allowed, random, blur=blur) for each, blur in both)
+        blurs = resampling.matching_blurs(images)
+        one, other = (features_allowing_for(images[i], allowed, random, again=blurs[i]) for i in (0, 1))
         yield one, other
         for zoom, name in product((False, True) if "zoom" in allowed else (False,), resampling.INTERPOLATIONS):
             yield features_allowing_for(images[0], allowed, random, again=name, zoom=zoom), target
@@ -278,15 +278,12 @@ def _versions(
 
 
 def features_allowing_for(
-    images: Images,
-    allowed: frozenset[str],
-    random: Random,
-    *,
-    again: str | None = None,
-    zoom: bool = False,
-    blur: float = 0.0,
+    images: Images, allowed: frozenset[str], random: Random, *, again: str | float | None = None, zoom: bool = False
 ) -> list[Rows]:
-    """Groups of features that do not see the changes that are allowed; of images resampled by ``again`` or blurred."""
+    """Groups of features that do not see the changes that are allowed.
+
+    ``again`` is an interpolation by which images are resampled once more, or the deviation of a Gaussian that blurs.
+    """
     limits = float(images.min()), float(images.max())
     turn = "turn" in allowed
     if "mirror" in allowed:
@@ -295,20 +292,20 @@ def features_allowing_for(
     if "quarter" in allowed and not turn:
         turns = random.integers(4, size=len(images))
         images = np.stack([np.rot90(image, quarters) for image, quarters in zip(images, turns, strict=True)])
-    moved = again is not None
+    moved = isinstance(again, str)
     maps = resampling.random_maps(images, random, turn=turn, zoom=zoom) if moved else np.empty((len(images), 0))
     blocks = row_blocks(len(images), block_rows=2**20 // images[0].size)  # 4 MB of pixels at once in a thread
-    work = Threads().map(_block_features, blocks, rows=(images, maps), shared=(allowed, again, blur, limits))
+    work = Threads().map(_block_features, blocks, rows=(images, maps), shared=(allowed, again, limits))
     return [np.concatenate(parts) for parts in zip(*work, strict=True)]
 
 
 def _block_features(
-    _block: Block, images: Images, maps: Maps, allowed: frozenset[str], again: str | None, blur: float, limits: Limits
+    _block: Block, images: Images, maps: Maps, allowed: frozenset[str], again: str | float | None, limits: Limits
 ) -> list[Rows]:
     turn = "turn" in allowed
-    if blur:
-        images = resampling.blurred(images, blur)
-    if again is not None:
+    if isinstance(again, float):
+        images = resampling.blurred(images, again)
+    elif again is not None:
         images = resampling.resampled(images, maps, again, limits)
     if "shift" in allowed:
         maps = resampling.content_maps(images, zoom="zoom" in allowed)
@@ -319,7 +316,7 @@ def _block_features(
     groups = [resampling.turn_invariant_rows(images), resampling.texture_rows(images, turn=turn)]
     if "intensity" not in allowed:
         groups.append(resampling.intensity_rows(images, within_disk=turn))
-    elif not blur:  # which moves large differences and small ones apart
+    elif not isinstance(again, float):  # which moves large differences and small ones apart
         groups.append(resampling.texture_rows(images, turn=turn, peaks=True))
     if not turn:  # blocks: 16 a side if pixels may be interpolated, else 32 at most
         fewest, most = (2, 16) if "sharpness" in allowed else (1, 32)

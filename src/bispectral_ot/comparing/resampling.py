@@ -1,7 +1,7 @@
 """Resampling of images by the usual interpolations, and the features by which resampled images are compared."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ def _cubic(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(x < 1, (1.5 * x - 2.5) * x * x + 1, np.where(x < 2, ((-0.5 * x + 2.5) * x - 4) * x + 2, 0.0))
 
 
+blurred = partial(gaussian_filter, axes=(1, 2), mode="nearest")  # blurred(images, deviation in pixels)
 INTERPOLATIONS = {
     "nearest": _table(2, lambda x: (x < 0.5).astype(np.float64)),
     "bilinear": _table(2, lambda x: np.maximum(1 - x, 0.0)),
@@ -105,11 +106,6 @@ def matching_blurs(sets: Sequence[Images]) -> list[float]:
     unlike = lambda sigma: abs(_sharpness(planes[sharper], sigma) - min(found))  # noqa: E731
     more = minimize_scalar(unlike, bounds=(least, side / 4), method="bounded", options={"xatol": 0.02}).x
     return [float(more) if place == sharper else least for place in (0, 1)]
-
-
-def blurred(images: NDArray[Any], sigma: float) -> NDArray[Any]:
-    """Images (n, height, width[, channels]) blurred by a Gaussian; border pixels repeat."""
-    return np.asarray(gaussian_filter(images, sigma, axes=(1, 2), mode="nearest"))
 
 
 def _sharpness(planes: NDArray[Any], sigma: float) -> float:

@@ -18,7 +18,8 @@ def correction_rows(path: str | Path) -> pd.DataFrame:
     except pd.errors.EmptyDataError:
         table = pd.DataFrame()
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read the corrections {path}: {error}.") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read the corrections {path}: {reason}.") from None
     if "label" not in table or not {"source", "file"} & set(table):
         raise InputError(f"{path} has the columns {', '.join(table) or 'none'}; it needs label, and source or file.")
     return table.reindex(columns=["label", "file", "source"], fill_value="")

@@ -90,15 +90,6 @@ def found_outliers(match: Match) -> tuple[Outliers, Outliers] | None:
     return match.outliers(OUTLIER_LEVEL), match.outliers(OUTLIER_LEVEL, side="target")
 
 
-def outlier_counts(match: Match) -> JsonObject:
-    """Numbers of outliers of both sides, for ``results.json``; empty if they were not computed with the match."""
-    outliers = found_outliers(match)
-    if outliers is None:
-        return {}
-    sources, targets = (len(each.indices) for each in outliers)
-    return {"outliers": {"sources": sources, "targets": targets, "level": OUTLIER_LEVEL}}
-
-
 def outlier_table(match: Match) -> pd.DataFrame | None:
     """``outliers.csv``: outliers of both sides, the most distant first."""
     found = found_outliers(match)
@@ -187,7 +178,11 @@ def match_results(match: Match, table: ClassTable | None, poses: Poses | None = 
             counts = pd.Series(match.source_labels).value_counts(normalize=True)
             columns["true"] = counts.reindex(names, fill_value=0.0).to_numpy()
         content["proportions"] = pd.DataFrame(columns, index=names.astype(str)).to_dict(orient="index")
-    content |= outlier_counts(match) | match.headline()
+    outliers = found_outliers(match)
+    if outliers is not None:
+        sources, targets = (len(each.indices) for each in outliers)
+        content["outliers"] = {"sources": sources, "targets": targets, "level": OUTLIER_LEVEL}
+    content |= match.headline()
     if poses is not None:
         content["poses"] = pose_summary(poses)
     return content

@@ -9,8 +9,7 @@ import subprocess
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +18,6 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from bispectral_ot import runtime
 from bispectral_ot.checks import advise, user_path
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.io_errors import check_chunks, library, reading, refuse_bomb
@@ -28,7 +26,6 @@ from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
 
 Arrays = dict[str, Any]  # of NumPy, h5py or Zarr, by their names
-_MANY_CHUNKS = 1000  # of labels: Zarr takes half a millisecond for each
 _CODECS = ("zstd", "blosc", "gzip", "zlib")
 _VECTOR_WORDS = ("vectors", "embeddings", "features", "x")
 _SECONDS = 30.0  # for the strings of a file, and one more for each 20,000
@@ -147,21 +144,15 @@ def scan_zarr(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="zarr")  # about files that are not part of the store
         node = zarr.open(str(path), mode="r")
-        arrays = dict(_zarr_arrays(node)) if hasattr(node, "arrays") else {"images": node}
+        arrays = dict(node.members(max_depth=4)) if hasattr(node, "members") else {"images": node}
+        arrays = {name: each for name, each in arrays.items() if hasattr(each, "chunks")}  # no groups
         lazy = list_arrays(path, arrays, keys, split, partial(_read_zarr, path))
         _check_zarr(lazy.source.rows, path)
         return lazy
 
 
-def _zarr_arrays(group: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    yield from ((prefix + name, array) for name, array in group.arrays())
-    if depth < 4:
-        for name, child in group.groups():
-            yield from _zarr_arrays(child, f"{prefix}{name}/", depth + 1)
-
-
-def _check_zarr(array: Any, path: Path) -> tuple[int, str]:
-    """Number of chunks and their only codec; refuses chunks much larger than the array, and warns of missing ones."""
+def _check_zarr(array: Any, path: Path) -> None:
+    """Refuse chunks much larger than the array, and warn of missing ones."""
     what = f"{path}::{array.path}" if array.path else str(path)
     grid = getattr(array, "shards", None) or array.chunks
     check_chunks(grid, array.shape, array.dtype.itemsize, what)
@@ -183,7 +174,6 @@ def _check_zarr(array: Any, path: Path) -> tuple[int, str]:
         missing = f"{count - found:,} of {count:,} chunks of {what} are not stored, and count as {array.fill_value}"
         advice = "Zarr does not store chunks of that value alone; if files were lost, get the store again"
         warn(f"{missing}. {advice}.", DataWarning)
-    return count, codec
 
 
 def _check_decoded(file: Path, codec: str, limit: int, what: str) -> None:
@@ -204,21 +194,8 @@ def _check_decoded(file: Path, codec: str, limit: int, what: str) -> None:
 
 
 def _read_zarr(path: Path, array: Any) -> NDArray[Any]:
-    """Labels; very many chunks are read as plain files, if Zarr reads the same from the first of them."""
-    (count, codec), step = _check_zarr(array, path), array.chunks[0]
-    if count <= _MANY_CHUNKS or array.ndim > 1 or array.dtype.kind not in "iu" or codec not in ("none", *_CODECS):
-        return np.asarray(array[...])
-    decode = bytes if codec == "none" else library("numcodecs", extra="zarr", what=path).get_codec({"id": codec}).decode
-    folder = os.path.join(array.store_path.store.root, array.path)
-    values = np.full(count * step, array.fill_value or 0, dtype=array.dtype)
-    for i in range(count):
-        with suppress(FileNotFoundError), open(f"{folder}/{array.metadata.encode_chunk_key((i,))}", "rb") as file:
-            values[i * step : (i + 1) * step] = np.frombuffer(decode(file.read()), dtype=array.dtype)
-        if i == 0 and not np.array_equal(values[: array.shape[0]][:step], array[:step]):  # another order of bytes
-            return np.asarray(array[...])
-        if i % _MANY_CHUNKS == 0 or i == count - 1:
-            runtime.progress(f"read labels of {path.name}", i + 1, count)
-    return values[: array.shape[0]]
+    _check_zarr(array, path)
+    return np.asarray(array[...])
 
 
 def is_idx_name(name: str) -> bool:
