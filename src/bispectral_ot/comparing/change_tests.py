@@ -280,10 +280,7 @@ def _versions(
 def features_allowing_for(
     images: Images, allowed: frozenset[str], random: Random, *, again: str | float | None = None, zoom: bool = False
 ) -> list[Rows]:
-    """Groups of features that do not see the changes that are allowed.
-
-    ``again`` is an interpolation by which images are resampled once more, or the deviation of a Gaussian that blurs.
-    """
+    """Groups of features that do not see the changes allowed; ``again`` is an interpolation or the width of a blur."""
     limits = float(images.min()), float(images.max())
     turn = "turn" in allowed
     if "mirror" in allowed:
