@@ -5,8 +5,6 @@ import csv
 import numpy as np
 import pytest
 
-import bispectral_ot as bot
-
 
 @pytest.fixture(scope="module")
 def run(program, sets, tmp_path_factory):
@@ -28,6 +26,9 @@ def test_images_that_took_part_get_the_rows_that_they_had(run, program, sets, tm
     assert (outcome.json["images"], outcome.json["targets"]) == (12, 8)
     assert 0 <= outcome.json["accuracy"] <= 1
     assert len(read_csv(tmp_path / "new" / "poses.csv")) == 12
+    assert (tmp_path / "new" / "outliers.csv").exists()
+    told = program("predict", run, sets / "a.npz", "--out", tmp_path / "again").stdout
+    assert "too few targets to detect outliers" in told
     for table in ("labels.csv", "matches.csv"):
         before, now = read_csv(run / table), read_csv(tmp_path / "new" / table)
         assert list(before[0]) == list(now[0])
@@ -60,11 +61,3 @@ def test_the_encoder_of_a_match_is_named_again(program, sets, tmp_path, monkeypa
     outcome = program(*again[:-1], tmp_path / "other", "--encoder", "own_network_0:network")
     assert "weights have changed" in outcome.complaint
     assert "damaged" not in outcome.complaint
-
-
-def test_outliers_are_counted(run, program, tmp_path):
-    images = bot.load("digits", resize=12).images[:30]
-    np.savez(tmp_path / "odd.npz", images=np.where(np.indices(images.shape).sum(axis=0) % 2, images, 16 - images))
-    outcome = program("predict", run, tmp_path / "odd.npz", "--out", tmp_path / "new")
-    assert "too few targets to detect outliers" in outcome.stdout
-    assert (tmp_path / "new" / "outliers.csv").exists()
