@@ -316,6 +316,9 @@ class MonitorOptions(Options):
     allowing_for: Change = option("nothing", "Change that does not raise an alarm.", TESTS)
     resize: str | None = option(None, "Size of the images, such as 32 or 32x48.", IMAGES, parse=checks.parse_size)
     grey: bool = option(False, "Convert colour images to grey.", IMAGES)
+    frame: str = option(
+        "auto", "canvas, or auto: without margins that an editor filled.", IMAGES, parse=checks.parse_frames
+    )
     seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
 
 

@@ -77,7 +77,7 @@ def test_a_dataset_is_summarized(show, tmp_path: Path):
     folder = tmp_path / "pictures"
     folder.mkdir()
     for name, size, mode in (("a", (40, 30), "L"), ("b", (80, 90), "RGB")):
-        Image.new(mode, size).save(folder / f"{name}.png")
+        Image.new(mode, size, {"RGB": "red"}.get(mode, 0)).save(folder / f"{name}.png")
     text = show("datasets", "show", folder)
     assert "90x90x3" in text
     assert "no labels" in text

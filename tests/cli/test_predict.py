@@ -26,6 +26,9 @@ def test_images_that_took_part_get_the_rows_that_they_had(run, program, sets, tm
     assert (outcome.json["images"], outcome.json["targets"]) == (12, 8)
     assert 0 <= outcome.json["accuracy"] <= 1
     assert len(read_csv(tmp_path / "new" / "poses.csv")) == 12
+    assert (tmp_path / "new" / "outliers.csv").exists()
+    told = program("predict", run, sets / "a.npz", "--out", tmp_path / "again").stdout
+    assert "too few targets to detect outliers" in told
     for table in ("labels.csv", "matches.csv"):
         before, now = read_csv(run / table), read_csv(tmp_path / "new" / table)
         assert list(before[0]) == list(now[0])

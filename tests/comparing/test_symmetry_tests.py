@@ -88,6 +88,7 @@ def test_p_values_are_those_of_closed_testing():
 
 CASES = {
     "same": (lambda images: images, None),
+    "blurred": (lambda images: ndimage.gaussian_filter(images, (0, 0.7, 0.7)), "sharpness"),
     "brighter": (lambda images: images * 1.1, "intensity"),
     "mirrored": (lambda images: images[:, :, ::-1], "mirrors"),
     "quarter turns": (lambda images: np.rot90(images, axes=(1, 2)), "quarter turns"),

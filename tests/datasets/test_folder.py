@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bispectral_ot.datasets import load
-from bispectral_ot.datasets.frames import Canvas
+from bispectral_ot.datasets import Dataset, load
+from bispectral_ot.datasets.frames import Canvas, FrameChoice
 from bispectral_ot.datasets.image_file import decode_image
+from bispectral_ot.datasets.load import as_datasets
 from bispectral_ot.errors import DatasetError, DataWarning, MemoryBudgetError
 
 RANDOM = np.random.default_rng(3)
@@ -123,6 +124,22 @@ def test_grey_and_colour_become_colour_or_grey_and_8_and_16_bits_become_16(tmp_p
     np.testing.assert_allclose(in_grey.images, [GREY, np.rint(COLOUR @ [0.299, 0.587, 0.114])], atol=1)
     save(tmp_path / "b.png", DEEP)
     np.testing.assert_array_equal(load(tmp_path).images, [GREY.astype(np.uint16) * 257, DEEP])
+
+
+def test_images_with_equal_channels_are_grey_beside_grey_ones(tmp_path: Path):
+    grey, colour = np.dstack([GREY] * 3), np.dstack([GREY, GREY, GREY[::-1]])
+    save(tmp_path / "plain" / "a.png", GREY)
+    save(tmp_path / "mixed" / "a.png", GREY)
+    save(tmp_path / "mixed" / "b.png", grey)
+    save(tmp_path / "rgba" / "a.png", np.dstack([grey, np.full_like(GREY, 255)]))
+    Image.fromarray(GREY).convert("P").save(tmp_path / "rgba" / "b.png")
+    with warnings.catch_warnings(action="error"):
+        assert [each.images.shape for each in as_datasets([tmp_path / "mixed"], ["mixed"])] == [(2, 6, 5)]
+        sets = as_datasets([tmp_path / "rgba", tmp_path / "plain"], ["rgba", "plain"], frames=FrameChoice())
+    np.testing.assert_array_equal(sets[0].images, [GREY, GREY])
+    arrays = [Dataset(images[None]) for images in (GREY, grey, colour)]
+    assert [each.images.ndim for each in as_datasets(arrays[:2], ["a", "b"])] == [3, 3]
+    assert [each.images.ndim for each in as_datasets(arrays, ["a", "b", "c"])] == [3, 4, 4]
 
 
 def test_transparent_pixels_are_reported_once(tmp_path: Path):

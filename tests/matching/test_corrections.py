@@ -77,6 +77,10 @@ def test_the_program_uses_them(tmp_path: Path) -> None:
     for name, side in (("source", blobs(20, (), seed=0)), ("target", blobs(30, THREE, seed=1))):
         labels = {} if side.labels is None else {"labels": side.labels}
         np.savez(tmp_path / f"{name}.npz", images=side.images, **labels)  # type: ignore[arg-type]
+    missing = CliRunner().invoke(
+        app, ["match", str(tmp_path), str(tmp_path), "--corrections", "none.csv", "--out", "x"]
+    )
+    assert "cannot read the corrections none.csv: No such file" in missing.stderr  # not that the folder has no images
     (tmp_path / "corrections.csv").write_text("source,label\n3,1\n")
     words = ["match", *(str(tmp_path / f"{name}.npz") for name in ("source", "target")), "--symmetry", "none", "-q"]
     words += ["--corrections", str(tmp_path / "corrections.csv"), "--no-figures", "--out", str(tmp_path / "run")]

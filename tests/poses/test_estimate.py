@@ -128,6 +128,10 @@ def test_a_match_without_images_says_what_to_do(turned_digits):
         bare.poses()
     with pytest.raises(bot.InputError, match="features without a symmetry; name another"):
         bot.match(np.ones((2, 4, 4)) * np.arange(4), np.ones((2, 4, 4)) * np.arange(4), symmetry="none").poses()
+    with pytest.raises(
+        bot.InputError, match="needs a Dataset of the kind sphere, but the kind of this one is 'images'"
+    ):
+        match.poses(symmetry="so3")
     with pytest.raises(bot.InputError, match="k must be"):
         match.poses(0)
 

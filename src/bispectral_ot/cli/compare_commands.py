@@ -106,7 +106,8 @@ def monitor(
 
     Example: bispectral-ot monitor good.npz monday/ tuesday/
 
-    Results are written next to MONITOR: a table of batches (.csv) and a chart (.html). Exit code 4: an alarm.
+    New images are brought to the size and the colours of the reference. Results are written next to MONITOR: a table
+    of batches (.csv) and a chart (.html). Exit code 4: an alarm.
     """
     from bispectral_ot.comparing.batch_monitor import Monitor, append_results
     from bispectral_ot.datasets import load
@@ -117,10 +118,9 @@ def monitor(
                 raise InputError(f"--model needs exactly one reference set, got {len(sets)}.")
             if model.suffix != ".npz":
                 raise InputError(f"--model must be a file that ends in .npz, got {model}.")
-            reference = load(sets[0], resize=options.resize, grey=options.grey, seed=options.seed)
+            reference = load(sets[0], resize=options.resize, grey=options.grey, frame=options.frame, seed=options.seed)
             length, allowed = options.run_length, options.allowing_for
-            made = Monitor.fit(reference, run_length=length, allowing_for=allowed, seed=options.seed)
-            made.save(model)
+            Monitor.fit(reference, run_length=length, allowing_for=allowed, seed=options.seed).save(model)
             if output.as_json:
                 print_json({"model": str(model), "images": len(reference), "run_length": length})
             elif not output.quiet:
@@ -128,13 +128,13 @@ def monitor(
             return
         if len(sets) < 2:
             raise InputError("give --model FILE to create a monitor, or a monitor and at least one new set.")
+        if options != opt.MonitorOptions(frame=options.frame):
+            raise InputError("a monitor keeps its options; only --frame can be given without --model.")
         path, table = Path(sets[0]), Path(sets[0]).with_suffix(".csv")
         watch = Monitor.load(path)
         results = []
-        height, width, *channels = watch.shape
         for given in sets[1:]:
-            batch = load(given, resize=f"{height}x{width}", grey=channels in ([], [1]), seed=options.seed)
-            results.append(watch.update(batch, name=given))
+            results.append(watch.update(watch.read(given, frame=options.frame), name=given))
             watch.save(path)
             append_results(table, results[-1:])
             kept[:] = [f"the results of {len(results)} of {len(sets) - 1} batches are kept in {table}"]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,8 +75,6 @@ def run_job(
         runtime.running(memory=machine.working_memory, engine=engine),
     ):
         write_json(folder / "run.json", run_record(config, seconds=0.0))
-        if getattr(output, "figures", False):  # loaded while compiled code works
-            threading.Thread(target=import_module, args=("matplotlib.backends.backend_agg",), daemon=True).start()
         found, converged, show = work(folder)
         content = {**found, "warnings": told}
         record = run_record(config, seconds=time.perf_counter() - start) | {"messages": messages}
@@ -174,27 +170,28 @@ def read_listed(
         named = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
         frames = JudgedFrames(reading.frame, partial(choose_features, options.features, **named))
     size = None if reading.resize is None else parse_size(reading.resize)
+    rows = _vectors(listed, files) if files else []  # before images are read
     datasets = read_together(*listed, size=size, grey=reading.grey, frames=frames)
-    datasets = _with_vectors(datasets, listed, files) if files else datasets
+    for place, vectors in enumerate(rows):
+        own = datasets[place]
+        datasets[place] = replace(own, kind="vectors", vectors=vectors[own.positions], placement=None)
     if getattr(reading, "rotate_source", False):
         warn_of_copies(*datasets)  # not detectable after the rotation
         datasets[0] = rotate_randomly(datasets[0], seed=reading.seed)
     return [center(each) for each in datasets] if reading.center else datasets, frames.settings
 
 
-def _with_vectors(datasets: Sequence[Dataset], listed: Listed, files: Sequence[str]) -> list[Dataset]:
-    """Datasets whose vectors are the rows of files; images and labels stay."""
+def _vectors(listed: Listed, files: Sequence[str]) -> list[Any]:
+    """Vectors (n, columns) of all images of each set, from files."""
     from bispectral_ot.datasets.formats.array_files import read_vectors
 
     if len(files) == 1 and len(set(map(id, listed[0]))) == 1:
-        files = list(files) * len(datasets)  # both sides of --split-halves
-    if len(files) != len(datasets):
-        raise InputError(f"--features needs {len(datasets)} files, one for each set (A.npy,B.npy); got {len(files)}.")
-    found = []
-    for dataset, listing, file in zip(datasets, listed[0], files, strict=True):
-        rows = read_vectors(file)
+        files = list(files) * len(listed[0])  # both sides of --split-halves
+    if len(files) != len(listed[0]):
+        raise InputError(f"--features needs {len(listed[0])} files, one for each set (A.npy,B.npy); got {len(files)}.")
+    found = [read_vectors(file).signals for file in files]
+    for listing, file, rows in zip(listed[0], files, found, strict=True):
         if len(rows) != len(listing):
             problem = f"{file} has {len(rows):,} rows for the {len(listing):,} images of {listing.name!r}"
             raise InputError(f"{problem}; give one row for each image, in the order of the set.")
-        found.append(replace(dataset, kind="vectors", vectors=rows.signals[dataset.positions], placement=None))
     return found

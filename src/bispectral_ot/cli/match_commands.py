@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-import signal
 import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from importlib import import_module
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -73,6 +69,10 @@ def match(
     out = out or Path("dry-run")
     task = MatchTask(source, target, out, options, reading, machine, output)
     check_features(options, reading, poses=output.poses)
+    if reading.corrections is not None:
+        from bispectral_ot.matching.corrections import correction_rows
+
+        correction_rows(reading.corrections)  # before images are read
     if output.dry_run:
         task.print_plan()
     else:
@@ -118,7 +118,8 @@ def predict(
     Example: bispectral-ot predict runs/first new-photos/ --out runs/new
 
     Images are prepared like those of the match; an image of the match gets the same result again. The output folder has
-    labels.csv and matches.csv with the columns of `match`, poses.csv (with --poses), results.json and run.json.
+    labels.csv, matches.csv and outliers.csv with the columns of `match`, poses.csv (with --poses), results.json and
+    run.json.
     """
     from bispectral_ot.matching import class_table
     from bispectral_ot.report import open_run, tables
@@ -130,7 +131,10 @@ def predict(
         source = model.read(images, predictor, split=options.split, root=options.root, seed=options.seed)
         found = predictor.match(source)
         written = {"matches": tables.match_table(found, k=options.n_matches), "labels": tables.label_table(found)}
-        content: dict[str, object] = {"images": len(source), "targets": len(predictor.target)}
+        written["outliers"] = tables.outlier_table(found)
+        content: dict[str, Any] = {"images": len(source), "targets": len(predictor.target)}
+        if strange := tables.found_outliers(found):
+            content["outliers"] = {"sources": len(strange[0].indices), "level": tables.OUTLIER_LEVEL}
         if options.poses:
             poses = predictor.poses(source, found.top_matches(10), seed=options.seed)
             written["poses"] = tables.pose_table(poses, source)
@@ -148,6 +152,8 @@ def predict(
             if content.get("accuracy") is not None:
                 facts["accuracy"] = f"{content['accuracy']:.1%} of the labels are the true class"
             facts |= {} if found.target_labels is None else expected_facts(content)
+            if counts := content.get("outliers"):
+                facts["outliers"] = f"{source_outliers(counts, *found.coupling.shape)}: see outliers.csv"
             print_facts(facts | {"run folder": str(out)})
 
         return content, True, show
@@ -167,45 +173,26 @@ def demo(
 
     Example: bispectral-ot demo --out runs/demo
     """
-    # not forked, because threads may hold locks; both processes load libraries at once
-    with ProcessPoolExecutor(1, get_context("spawn"), _load_libraries) as pool:
-        interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited by the process until it is ready
-        pool.submit(len, ())
-        signal.signal(signal.SIGINT, interrupted)
-
-        def work(folder: Path) -> Result:
-            runtime.message(f"features: {', '.join(_DEMO[:-1])} in a second process, {_DEMO[-1]} in this one")
-            others = pool.submit(_match_digits, folder, options, _DEMO[:-1], False)
-            pool.shutdown(wait=False)  # the process ends after this work, while the main one goes on
-            own = _match_digits(folder, options, _DEMO[-1:], output.figures)
-            found = others.result() | own
-            return {"features": found}, all(e["converged"] for e in found.values()), lambda: _print_demo(found, out)
-
-        run_job("demo", out, work, options, output)
-
-
-def _load_libraries() -> None:
-    import_module("bispectral_ot.report.run_folder")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _match_digits(folder: Path, options: opt.DemoOptions, names: Sequence[str], figures: bool) -> Any:
-    """Contents of results.json of the matches of rotated digits by some features."""
     from bispectral_ot.datasets import load, rotate_randomly, split_halves
     from bispectral_ot.features import RingBispectrum
     from bispectral_ot.matching import match as match_sets
     from bispectral_ot.report.run_folder import write_match
 
-    source, target = split_halves(load("mnist-5k"), seed=options.seed, per_class=options.per_class)
-    source = rotate_randomly(source, seed=options.seed)
-    settings, found = {"rotate_source": True, "seed": options.seed}, dict[str, Any]()
-    for name in names:
-        # rings as the paper samples them, half a pixel off the centre
-        features = RingBispectrum(sampling="nearest") if name == "ring-bispectrum" else name
-        paper: Any = {} if name == _DEMO[-1] else {"marginals": "balanced", "metric_learning": "none"}
-        matched = match_sets(source, target, features=features, **paper)
-        found[name] = write_match(folder / name, matched, title=name, figures=figures, settings=settings)
-    return found
+    def work(folder: Path) -> Result:
+        source, target = split_halves(load("mnist-5k"), seed=options.seed, per_class=options.per_class)
+        source = rotate_randomly(source, seed=options.seed)
+        settings, found = {"rotate_source": True, "seed": options.seed}, dict[str, Any]()
+        for name in _DEMO:
+            runtime.message(f"features: {name}")
+            # rings as the paper samples them, half a pixel off the centre
+            features = RingBispectrum(sampling="nearest") if name == "ring-bispectrum" else name
+            paper: Any = {} if name == _DEMO[-1] else {"marginals": "balanced", "metric_learning": "none"}
+            matched = match_sets(source, target, features=features, **paper)
+            figures = output.figures and not paper
+            found[name] = write_match(folder / name, matched, title=name, figures=figures, settings=settings)
+        return {"features": found}, all(e["converged"] for e in found.values()), lambda: _print_demo(found, out)
+
+    run_job("demo", out, work, options, output)
 
 
 @dataclass(frozen=True)
@@ -406,9 +393,7 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         facts["accuracy"] = f"{words} ({found['majority']:.1%} if all had the label of the largest class)"
     facts |= expected_facts(found) if found["target"]["classes"] else {}
     if counts := found.get("outliers"):
-        few, chance = found["m"] * counts["level"] < 1, round(counts["level"] * found["n"])
-        words = f"{counts['sources']:,} of {found['n']:,} sources (by chance {chance:,})"
-        words = "too few targets to detect outliers among the sources" if few else words
+        words = source_outliers(counts, found["n"], found["m"])
         facts["outliers"] = f"{words}, {counts['targets']:,} of {found['m']:,} targets: see outliers.csv"
     facts["marginals"] = _MARGINALS[found["marginals"]]
     if found["marginals"] == "estimated" and found.get("proportions"):
@@ -435,6 +420,13 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
     print_facts(facts, {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"})
 
 
+def source_outliers(counts: Mapping[str, Any], n: int, m: int) -> str:
+    """Number of outliers among n sources, in words."""
+    if m * counts["level"] < 1:
+        return "too few targets to detect outliers among the sources"
+    return f"{counts['sources']:,} of {n:,} sources (by chance {round(counts['level'] * n):,})"
+
+
 def expected_facts(found: Mapping[str, Any]) -> dict[str, str]:
     """Expected accuracy, shift and labels to check, in words."""
     from bispectral_ot.matching import ExpectedAccuracy
@@ -459,7 +451,7 @@ def _print_demo(found: dict[str, Any], out: Path) -> None:
     best = max(range(len(rows)), key=lambda row: found[_DEMO[row]]["accuracy"])
     header = ("features", "marginals", "own class", "distance", "marginal error", "time")
     print_table(header, rows, left=header[:2], bold=best)
-    say("(distances are in units of the features and cannot be compared; matches ran side by side)")
+    say("(distances are in units of the features and cannot be compared)")
     say(f"run folder: {out}")
     for path in (Path(_DEMO[-1], "figures/matches.png"), Path("report.html")):
         if (out / path).exists():

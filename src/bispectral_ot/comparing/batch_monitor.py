@@ -1,6 +1,7 @@
 """Monitor: batches of new images against a reference set, with a calibrated number of batches between false alarms."""
 
 import itertools
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from bispectral_ot.comparing import change_tests as tests
 from bispectral_ot.comparing.change_tests import CHANGES, FEWEST
 from bispectral_ot.comparing.resampling import Rows, reduced, scaled
 from bispectral_ot.comparing.set_distances import AnySet
-from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.dataset import as_dataset, check_flat
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.files import write_text
@@ -94,6 +95,8 @@ class Monitor:
         """
         check_integer("run_length", run_length, minimum=2)
         check_choice("change", allowing_for, CHANGES)
+        if isinstance(reference, (str, os.PathLike)):
+            reference = load(reference, frame="auto")
         dataset = as_dataset(reference)
         check_flat(dataset, "a monitor")
         if len(dataset) < FEWEST:
@@ -127,6 +130,8 @@ class Monitor:
 
     def update(self, batch: AnySet, *, name: str | None = None) -> BatchResult:
         """Compare a batch with the reference; an alarm comes with a verdict where the batch has 20 images or more."""
+        if isinstance(batch, (str, os.PathLike)):
+            batch = self.read(batch)
         dataset = as_dataset(batch, name="batch")
         check_flat(dataset, "a monitor")
         name = name or dataset.name
@@ -151,6 +156,10 @@ class Monitor:
         self.total[:] = 0
         self.weights[:] = 0
         return self._explained(result, unlike)
+
+    def read(self, batch: str | os.PathLike[str], *, frame: str = "auto") -> Dataset:
+        """Images at the size and in the colours of the reference, without margins that an editor filled."""
+        return load(batch, resize=(self.shape[0], self.shape[1]), grey=self.shape[2:] in ((), (1,)), frame=frame)
 
     def _accumulate(self, total: Vector, weights: Vector, found: Vector, n: int) -> Vector:
         """Add differences of batches (k, kernels, 2 * frequencies) to sums; statistics (2, k) of both."""

@@ -6,8 +6,9 @@ Random mirrors and quarter turns of both sides make the permutation test exact. 
 size are brought to a standard for each image. Turned images are compared by rotation invariants of the inscribed disk.
 
 With enough images, an interpolation is detected, however smooth the features are. Each test is therefore repeated:
-with the images as they are, and with either side resampled once more by each of the usual interpolations (or made as
-bright as the other). In the version that repeats the change both sides are alike, so the largest p-value is valid.
+with the images as they are, and with either side resampled once more by each of the usual interpolations (or blurred as
+much as the other, or made as bright, with clipping). In the version that repeats the change both sides are alike, so
+the largest p-value is valid.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,7 @@ PROPORTIONS, CLASSES, _DISTANCE = "class proportions", "classes", "distance"
 _FIRST = "nothing", CLASSES, _DISTANCE  # tests of whether there is any difference
 
 # What each test allows for, in the order of the table: brightness and contrast of each image, sharpness (one more
-# interpolation), mirrors, quarter turns, turns by any angle, position and size of the content.
+# interpolation, or a blur), mirrors, quarter turns, turns by any angle, position and size of the content.
 CHANGES: dict[str, frozenset[str]] = {
     "nothing": frozenset(),
     "intensity": frozenset({"intensity"}),
@@ -268,15 +269,18 @@ def _versions(
             found = features_allowing_for(matched, allowed, random)
             yield (source, found) if side else (found, target)
     if "sharpness" in allowed:
+        blurs = resampling.matching_blurs(images)
+        one, other = (features_allowing_for(images[i], allowed, random, again=blurs[i]) for i in (0, 1))
+        yield one, other
         for zoom, name in product((False, True) if "zoom" in allowed else (False,), resampling.INTERPOLATIONS):
             yield features_allowing_for(images[0], allowed, random, again=name, zoom=zoom), target
             yield source, features_allowing_for(images[1], allowed, random, again=name, zoom=zoom)
 
 
 def features_allowing_for(
-    images: Images, allowed: frozenset[str], random: Random, *, again: str | None = None, zoom: bool = False
+    images: Images, allowed: frozenset[str], random: Random, *, again: str | float | None = None, zoom: bool = False
 ) -> list[Rows]:
-    """Groups of features that do not see the changes that are allowed; of images resampled once more by ``again``."""
+    """Groups of features that do not see the changes allowed; ``again`` is an interpolation or the width of a blur."""
     limits = float(images.min()), float(images.max())
     turn = "turn" in allowed
     if "mirror" in allowed:
@@ -285,7 +289,7 @@ def features_allowing_for(
     if "quarter" in allowed and not turn:
         turns = random.integers(4, size=len(images))
         images = np.stack([np.rot90(image, quarters) for image, quarters in zip(images, turns, strict=True)])
-    moved = again is not None
+    moved = isinstance(again, str)
     maps = resampling.random_maps(images, random, turn=turn, zoom=zoom) if moved else np.empty((len(images), 0))
     blocks = row_blocks(len(images), block_rows=2**20 // images[0].size)  # 4 MB of pixels at once in a thread
     work = Threads().map(_block_features, blocks, rows=(images, maps), shared=(allowed, again, limits))
@@ -293,10 +297,12 @@ def features_allowing_for(
 
 
 def _block_features(
-    _block: Block, images: Images, maps: Maps, allowed: frozenset[str], again: str | None, limits: Limits
+    _block: Block, images: Images, maps: Maps, allowed: frozenset[str], again: str | float | None, limits: Limits
 ) -> list[Rows]:
     turn = "turn" in allowed
-    if again is not None:
+    if isinstance(again, float):
+        images = resampling.blurred(images, again)
+    elif again is not None:
         images = resampling.resampled(images, maps, again, limits)
     if "shift" in allowed:
         maps = resampling.content_maps(images, zoom="zoom" in allowed)
@@ -305,10 +311,10 @@ def _block_features(
         mean, std = resampling.intensity_rows(images, within_disk=turn).T[:, :, None, None, None]
         images = (images - mean) / np.maximum(std, 1e-6)
     groups = [resampling.turn_invariant_rows(images), resampling.texture_rows(images, turn=turn)]
-    if "intensity" in allowed:
-        groups.append(resampling.texture_rows(images, turn=turn, peaks=True))
-    else:
+    if "intensity" not in allowed:
         groups.append(resampling.intensity_rows(images, within_disk=turn))
+    elif not isinstance(again, float):  # which moves large differences and small ones apart
+        groups.append(resampling.texture_rows(images, turn=turn, peaks=True))
     if not turn:  # blocks: 16 a side if pixels may be interpolated, else 32 at most
         fewest, most = (2, 16) if "sharpness" in allowed else (1, 32)
         groups += resampling.block_rows(images, max(fewest, -(-max(images.shape[1:3]) // most)))

@@ -1,11 +1,13 @@
 """Resampling of images by the usual interpolations, and the features by which resampled images are compared."""
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+from scipy.optimize import minimize_scalar
 
 from bispectral_ot.compiled import njit
 from bispectral_ot.datasets.warp import rotation_maps
@@ -27,6 +29,7 @@ def _cubic(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(x < 1, (1.5 * x - 2.5) * x * x + 1, np.where(x < 2, ((-0.5 * x + 2.5) * x - 4) * x + 2, 0.0))
 
 
+blurred = partial(gaussian_filter, axes=(1, 2), mode="nearest")  # blurred(images, deviation in pixels)
 INTERPOLATIONS = {
     "nearest": _table(2, lambda x: (x < 0.5).astype(np.float64)),
     "bilinear": _table(2, lambda x: np.maximum(1 - x, 0.0)),
@@ -91,6 +94,26 @@ def matched_intensity(images: Images, reference: Images) -> Images:
         gain, offset = gain * factor, (offset - found.mean(dtype=np.float64)) * factor + mean
         found = np.clip(np.float32(gain) * images + np.float32(offset), *limits)
     return found
+
+
+def matching_blurs(sets: Sequence[Images]) -> list[float]:
+    """Deviations in pixels of Gaussians that make two sets equally blurred, so much that no other blur shows."""
+    side = min(sets[0].shape[1:3])
+    least = min(1.0, side / 32)  # pixels: more than the shapes of usual blurs differ by
+    planes = [images[:256].mean(axis=3) for images in sets]
+    found = [_sharpness(each, least) for each in planes]
+    sharper = int(np.argmax(found))
+    unlike = lambda sigma: abs(_sharpness(planes[sharper], sigma) - min(found))  # noqa: E731
+    more = minimize_scalar(unlike, bounds=(least, side / 4), method="bounded", options={"xatol": 0.02}).x
+    return [float(more) if place == sharper else least for place in (0, 1)]
+
+
+def _sharpness(planes: NDArray[Any], sigma: float) -> float:
+    """Mean squared difference of neighbouring pixels, relative to that of the next ones, after a blur."""
+    soft = blurred(planes, sigma)
+    lags = (soft[:, :-2], soft[:, 1:-1], soft[:, 2:]), (soft[:, :, :-2], soft[:, :, 1:-1], soft[:, :, 2:])
+    near, far = (sum(np.square(each[lag] - each[0]).mean() for each in lags) for lag in (1, 2))
+    return float(near / (far + 1e-12))
 
 
 def reduced(images: NDArray[Any]) -> NDArray[Any]:

@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from bispectral_ot import runtime
 from bispectral_ot.checks import Split, advise, check_choice, check_integer, parse_size, user_path
 from bispectral_ot.datasets.clouds import check_clouds, check_rows, sample_surface
-from bispectral_ot.datasets.dataset import ArrayKind, Dataset, Kind, check_flat
+from bispectral_ot.datasets.dataset import ArrayKind, Dataset, Kind, check_flat, is_chunked
 from bispectral_ot.datasets.formats import array_files, encoded, stacks
 from bispectral_ot.datasets.frames import Canvas, FrameChoice, Labels, Placement
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import library, reading
 from bispectral_ot.datasets.named_sets import NAMED, read_named
 from bispectral_ot.datasets.sources import SPLIT_WORDS, FileSource, LazyDataset, Positions
-from bispectral_ot.datasets.warp import Size
+from bispectral_ot.datasets.warp import Size, are_grey, as_planes
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
 from bispectral_ot.runtime import Progress
@@ -78,7 +78,8 @@ def load(
         default images in files are reduced to at most 128 pixels, and those of different sizes become squares.
     grey : Whether RGB (or RGBA) images are converted to their luminance.
     frame
-        Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"`` or ``"common"``; docs/frames.md.
+        Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"``, ``"common"``, or ``"auto"``,
+        which leaves out margins that an editor filled; docs/frames.md.
     kind : Kind of the arrays, see :class:`Dataset`; by default clouds for files of shapes, else images.
     limit, seed : Maximum number of images, drawn at random; seed for them and for the points of meshes.
     n_points : Number of points drawn from each mesh; maximum number of points of a cloud in a file.
@@ -123,9 +124,9 @@ def as_datasets(
         for data, name in zip(sets, names, strict=True)
     ]
     found = [lazy.of_kind(kind) if lazy.dataset is None or kind == "shapes" else lazy for lazy in found]
-    in_memory = [lazy.dataset for lazy in found if lazy.dataset is not None]
-    if len(in_memory) == len(sets) and (frames is None or not frames.looks_at(found)):
-        return in_memory
+    if frames is None or not frames.looks_at(found):
+        in_memory = [lazy.dataset for lazy in found if lazy.dataset is not None]
+        return _in_grey_if_all_are(in_memory) if len(in_memory) == len(sets) else read_together(found)
     return read_together(found, frames=frames)
 
 
@@ -342,6 +343,8 @@ def read_together(
         count = min(max(96, 4 * max(len(lazy.classes) for lazy in sets)), 384)  # enough of each class
         both = zip(sets, rows, strict=True)
         samples, labels = zip(*(_sample(lazy, kept, grey, count) for lazy, kept in both), strict=True)
+        if any(sample[0].ndim == 2 for sample in samples) and all(map(are_grey, samples)):
+            samples = tuple([as_planes(image[None])[0, ..., 0] for image in sample] for sample in samples)
         chosen = frames(samples, [lazy.name for lazy in sets], labels[-1])
         placements = [None if placement == Placement() else placement for placement in chosen]
     wanted: dict[LazyDataset, Positions] = {}
@@ -356,7 +359,15 @@ def read_together(
             read[lazy, canvas] = lazy.read(wanted[lazy], canvas)
         whole = read[lazy, canvas]
         datasets.append(whole if len(kept) == len(whole) else whole.select(np.searchsorted(wanted[lazy], kept)))
-    return datasets
+    return _in_grey_if_all_are(datasets)
+
+
+def _in_grey_if_all_are(datasets: list[Dataset]) -> list[Dataset]:
+    """Datasets without the axis of channels if some have none and the channels of all others are equal."""
+    images = [dataset.images for dataset in datasets if dataset.kind == "images" and not is_chunked(dataset.images)]
+    if len({each.ndim for each in images}) < 2 or len(images) < len(datasets) or not all(map(are_grey, images)):
+        return datasets
+    return [replace(each, images=np.ascontiguousarray(as_planes(each.images)[..., 0])) for each in datasets]
 
 
 def _sample(lazy: LazyDataset, kept: Positions, grey: bool, count: int) -> tuple[list[NDArray[Any]], Labels]:

@@ -18,7 +18,7 @@ from bispectral_ot.datasets.dataset import ArrayKind, Dataset, Kind, check_label
 from bispectral_ot.datasets.frames import Canvas
 from bispectral_ot.datasets.image_file import decode_image, image_size
 from bispectral_ot.datasets.io_errors import reading
-from bispectral_ot.datasets.warp import Size, as_pixels
+from bispectral_ot.datasets.warp import Size, are_grey, as_pixels
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
@@ -123,6 +123,8 @@ class FileSource:
     def _mixed(self, stack: NDArray[Any], others: dict[int, NDArray[Any]], names: Names) -> NDArray[Any]:
         """Images of several types or numbers of channels, in one array; ``others`` are not in the stack."""
         images = [others.get(place, image) for place, image in enumerate(stack)]
+        if any(image.ndim == 2 for image in images) and are_grey(images):
+            images = [image if image.ndim == 2 else image[..., 0] for image in images]
         kinds = defaultdict[Any, list[str]](list)  # names of the images of each type, and of each number of axes
         for image, name in zip(images, names, strict=True):
             if image.shape[:2] != images[0].shape[:2]:  # the header of a file is wrong

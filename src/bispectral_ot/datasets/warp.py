@@ -1,6 +1,7 @@
 """Resampling of images: affine maps, area means, luminance, and the level of the border."""
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -161,6 +162,11 @@ def to_grey(images: NDArray[Any]) -> NDArray[Any]:
         return as_type(part[..., :3].astype(np.float32) @ weights, images.dtype)
 
     return fill_rows(luminance, out, block_rows=4 * _BLOCK_PIXELS // images[0].size, rows=(images,), stage="grey")
+
+
+def are_grey(images: Iterable[NDArray[Any]]) -> bool:
+    """Whether the channels of each image (height, width[, channels]) are equal; stops at the first colour image."""
+    return all(image.ndim == 2 or bool((image == image[..., :1]).all()) for image in images)
 
 
 def as_type(values: NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -11,24 +11,31 @@ from bispectral_ot.drawing import printable
 from bispectral_ot.errors import InputError
 
 
-def read_corrections(path: str | Path, source: Dataset) -> dict[int, str]:
-    """Labels by row of ``source``, from a CSV file with the columns ``source`` (position) or ``file``, and ``label``.
-
-    Rows are identified by file if they name one and the source has files, else by position. Rows without a label are
-    ignored; of several rows for one image the last counts.
-    """
+def correction_rows(path: str | Path) -> pd.DataFrame:
+    """Rows of a CSV file with the columns ``label``, and ``source`` (position) or ``file``; missing cells are empty."""
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     except pd.errors.EmptyDataError:
         table = pd.DataFrame()
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read the corrections {path}: {error}.") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read the corrections {path}: {reason}.") from None
     if "label" not in table or not {"source", "file"} & set(table):
         raise InputError(f"{path} has the columns {', '.join(table) or 'none'}; it needs label, and source or file.")
+    return table.reindex(columns=["label", "file", "source"], fill_value="")
+
+
+def read_corrections(path: str | Path, source: Dataset) -> dict[int, str]:
+    """Labels by row of ``source``, from a file of :func:`correction_rows`.
+
+    Rows are identified by file if they name one and the source has files, else by position. Rows without a label are
+    ignored; of several rows for one image the last counts.
+    """
+    table = correction_rows(path)
     files = {name: row for row, name in enumerate(source.files)}
     positions = {str(position): row for row, position in enumerate(source.positions)}
     found: dict[int, str] = {}
-    for line, row in enumerate(table.reindex(columns=["label", "file", "source"], fill_value="").to_numpy(), start=2):
+    for line, row in enumerate(table.to_numpy(), start=2):
         label, file, position = (cell.strip() for cell in row)
         if not label:
             continue

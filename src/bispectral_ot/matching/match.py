@@ -23,7 +23,7 @@ from bispectral_ot.features.fitted import fit_sample
 from bispectral_ot.features.frame_choice import JudgedFrames
 from bispectral_ot.features.registry import FeatureSpec
 from bispectral_ot.matching.class_model import fit_class_model, left_out_targets, moved_images
-from bispectral_ot.matching.corrections import with_corrections
+from bispectral_ot.matching.corrections import correction_rows, with_corrections
 from bispectral_ot.matching.outliers import outlier_scores
 from bispectral_ot.matching.result import Match, Stages, label_names, read_plan
 from bispectral_ot.matching.source_classes import SourceClasses
@@ -128,6 +128,8 @@ def match(
     for name, data in (("source", source), ("target", target)):
         if isinstance(data, tuple) and len(data) == 2 and getattr(data[0], "ndim", 0) > getattr(data[1], "ndim", 1):
             raise InputError(f"{name} is a pair; images and their labels are given as Dataset(images, labels).")
+    if corrections is not None:
+        correction_rows(corrections)  # before images are read
     with runtime.running(progress=progress, memory=working_memory, engine=as_engine(client)):
         choosing = partial(choose_features, features, symmetry=symmetry, metric=metric, intensity=intensity)
         frames = JudgedFrames(frame, choosing)

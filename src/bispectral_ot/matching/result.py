@@ -127,7 +127,8 @@ class Match:
         if not (top.indices >= 0).any():
             raise InputError("no source has a target, so there are no poses; see match.converged.")
         transformer = None if self.feature_map is None else self.feature_map.transformer
-        motions = find_motions(symmetry or self.settings.get("symmetry"), self.source.images, transformer)
+        asked = symmetry or self.settings.get("symmetry")
+        motions = find_motions(asked, self.source.images, transformer, self.source.kind)
         with runtime.running():
             return estimate_poses(motions, (self.source.images, self.target.images), top, k=k, seed=seed)
 

@@ -159,8 +159,12 @@ class Poses(MotionArray):
         return np.isfinite(self.fits)
 
 
-def find_motions(symmetry: str | None, signals: Any, transformer: Any = None) -> Motions:
+def find_motions(symmetry: str | None, signals: Any, transformer: Any = None, kind: str | None = None) -> Motions:
     """Motions of a symmetry for signals of one size; coefficients are those of the transformer if possible."""
+    kinds = {"so3": ("sphere",), "so3-shapes": ("clouds", "volumes")}.get(symmetry or "", ("images", "vectors"))
+    if kind not in (None, *kinds) and getattr(transformer, "symmetry", None) != symmetry:
+        known = "is for planar images" if "images" in kinds else f"needs a Dataset of the kind {' or '.join(kinds)}"
+        raise InputError(f"poses(symmetry={symmetry!r}) {known}, but the kind of this one is {kind!r}.")
     if symmetry in ("rotation", "rotation-reflection"):
         own = isinstance(transformer, PolarSpectrum) and transformer.symmetry == symmetry
         spectrum = transformer if own else PolarSpectrum(symmetry=symmetry).fit(signals[:1])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -144,17 +144,11 @@ def scan_zarr(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="zarr")  # about files that are not part of the store
         node = zarr.open(str(path), mode="r")
-        arrays = dict(_zarr_arrays(node)) if hasattr(node, "arrays") else {"images": node}
+        arrays = dict(node.members(max_depth=4)) if hasattr(node, "members") else {"images": node}
+        arrays = {name: each for name, each in arrays.items() if hasattr(each, "chunks")}  # no groups
         lazy = list_arrays(path, arrays, keys, split, lambda array: _checked_zarr(array, path)[...])
         _checked_zarr(lazy.source.rows, path)
         return lazy
-
-
-def _zarr_arrays(group: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    yield from ((prefix + name, array) for name, array in group.arrays())
-    if depth < 4:
-        for name, child in group.groups():
-            yield from _zarr_arrays(child, f"{prefix}{name}/", depth + 1)
 
 
 def _checked_zarr(array: Any, path: Path) -> Any:
