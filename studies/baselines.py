@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FEATURES, BatchTransformer, RingBispectrum
 from bispectral_ot.features.kernels import normalize_rows
-from bispectral_ot.transformer import columns_table
+from bispectral_ot.transformer import columns_table, scaled_channels
 
 # Radius in pixels and points around it, as is usual (Ojala, Pietikäinen and Mäenpää 2002).
 SCALES = ((1, 8), (2, 16), (3, 24))
@@ -59,14 +59,16 @@ class RingPowerSpectrum(RingBispectrum):
         index_map = columns_table(channel=channel, ring=ring, i=i)
         return index_map, np.where(index_map["i"] == -index_map["i"] % n_angles, 1, 2).astype(np.float32)
 
-    def _fill_channels(self, images: NDArray[np.float32], out: NDArray[np.float32]) -> NDArray[np.bool_]:
-        spectra = scipy.fft.rfft(self.sampler_.sample(images)).reshape(out.shape)
+    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+        channels = out.reshape(len(rows) * self._channels, -1)
+        images = scaled_channels(rows, self._channels).reshape(len(channels), -1)
+        spectra = scipy.fft.rfft(self.sampler_.sample(images)).reshape(channels.shape)
         largest = np.abs(spectra).max(axis=1, keepdims=True)
         spectra /= np.where(largest > 0, largest, 1)
-        out[:] = spectra.real**2 + spectra.imag**2
-        vanishing = np.empty(len(out), dtype=np.bool_)
-        normalize_rows(out, self.feature_weights_[: out.shape[1]], vanishing, 1.0, 0)
-        return vanishing
+        channels[:] = spectra.real**2 + spectra.imag**2
+        vanishing = np.empty(len(channels), dtype=np.bool_)
+        normalize_rows(channels, self.feature_weights_[: channels.shape[1]], vanishing, 1.0, 0)
+        return int(vanishing.reshape(len(rows), -1).any(axis=1).sum())
 
 
 class LocalBinaryPatterns(TransformerMixin, BaseEstimator):

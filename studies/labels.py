@@ -25,7 +25,7 @@ from studies.cells import Cell, CellStore
 from studies.markdown import markdown_table
 from studies.preset import checksum
 
-REGIMES = ("same", "target skewed", "opposite", "half of the classes")
+REGIMES = ("same", "target skewed", "opposite", "half of the classes", "unknown classes")
 METHODS = ("default", "plan", "no learning", "balanced", "relaxed", "1-NN", "5-NN", "logistic regression", "LDA")
 RIVALS = ("balanced", "relaxed", "1-NN", "logistic regression")
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -54,9 +54,9 @@ def run_labels(
     """Labels of rotated halves of sets with different class proportions, by matches and by classifiers.
 
     Writes ``results.json``, ``table.md`` (accuracies), ``calibration.md`` (calibration error, expected accuracy),
-    ``checked.md`` (accuracy after the least probable labels were checked) and ``summary.md`` (fractions of cells that
-    meet each criterion). Ten sets with 5, 20 and 100 images per class take about 20 minutes on two cores; an
-    interrupted call is resumed with the same ``out``.
+    ``checked.md`` (accuracy after the least probable labels were checked), ``summary.md`` (fractions of cells that meet
+    each criterion) and ``unknown.md`` (sources of classes that the target lacks). Ten sets with 5, 20 and 100 images
+    per class take about 20 minutes on two cores; an interrupted call is resumed with the same ``out``.
 
     Parameters
     ----------
@@ -65,7 +65,8 @@ def run_labels(
     sizes
         Maximum number of images of each class on each side.
     regimes
-        Class proportions: "same", "target skewed", "opposite" (both skewed), "half of the classes" (in the source).
+        Class proportions: "same", "target skewed", "opposite" (both skewed), "half of the classes" (in the source),
+        "unknown classes" (the target lacks 30 % of the classes).
     seeds
         Number of random splits and rotations.
     first
@@ -111,9 +112,14 @@ def sides(dataset: bot.Dataset, size: int, regime: str, seed: int) -> tuple[bot.
     classes = np.arange(len(dataset.classes))
     even, skew = np.ones(len(classes)), _RATE ** (9 * classes / max(len(classes) - 1, 1))
     half = (classes < len(classes) / 2).astype(float)
-    kept = {"same": (even, even), "target skewed": (even, skew), "opposite": (skew[::-1], skew)}.get(
-        regime, (half, even)
-    )
+    known = (classes < 0.7 * len(classes)).astype(float)
+    kept = {
+        "same": (even, even),
+        "target skewed": (even, skew),
+        "opposite": (skew[::-1], skew),
+        "half of the classes": (half, even),
+        "unknown classes": (even, known),
+    }[regime]
 
     def cut(side: bot.Dataset, fractions: NDArray[np.float64]) -> bot.Dataset:
         members = [np.flatnonzero(side.labels == c) for c in classes]
@@ -151,6 +157,8 @@ def measure(source: bot.Dataset, target: bot.Dataset) -> Cell:
         "accuracy": accuracy,
         "ece": calibration_error(probability, right),
         "expected": expected._asdict(),
+        "known": float(match.classes.known.mean()) if match.classes else 1.0,
+        "uncorrected": float(match.classes.probabilities.max(axis=1).mean()) if match.classes else expected.value,
         "differs": match.shift().differs,
         "marginals": match.settings["marginals"],
         "proportions_error": float(np.abs(found.source - true).sum() / 2),
@@ -243,8 +251,25 @@ def checked_table(cells: Sequence[Cell]) -> str:
     return markdown_table(["checked", *names], _rows(cells, values))
 
 
+def unknown_table(cells: Sequence[Cell]) -> str:
+    """Expected accuracy less the true one for each regime, with and without the estimate of unknown sources."""
+    rows = []
+    for regime in dict.fromkeys(cell["config"]["regime"] for cell in cells):
+        group = [cell for cell in cells if cell["config"]["regime"] == regime]
+        truth = np.array([cell["accuracy"]["default"] for cell in group])
+        announced = np.array([cell["known"] < 1 for cell in group])
+        warned = announced | np.array([cell["differs"] for cell in group])
+        without = np.array([cell["uncorrected"] for cell in group]) - truth
+        off = np.array([cell["expected"]["value"] for cell in group]) - truth
+        shares = (f"{each.mean():.0%}" for each in (announced, warned))
+        rows.append([regime, str(len(group)), *shares, f"{without.mean():.3f}", f"{off.mean():.3f}"])
+    header = ["", "cells", "unknown sources announced", "these or a shift"]
+    return markdown_table([*header, "expected less accuracy, not corrected", "corrected"], rows)
+
+
 def summary_table(cells: Sequence[Cell]) -> str:
-    """Fractions of the cells of each class size that meet each criterion."""
+    """Fractions of the cells of each class size that meet each criterion, where the target has all classes."""
+    cells = [cell for cell in cells if cell["config"]["regime"] != "unknown classes"]
     rows = []
     for size in sorted({cell["config"]["per_class"] for cell in cells}):
         group = [cell for cell in cells if cell["config"]["per_class"] == size]
@@ -269,4 +294,5 @@ _TABLES: dict[str, Callable[[Sequence[Cell]], str]] = {
     "calibration": calibration_table,
     "checked": checked_table,
     "summary": summary_table,
+    "unknown": unknown_table,
 }
