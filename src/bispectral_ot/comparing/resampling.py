@@ -103,8 +103,11 @@ def matching_blurs(sets: Sequence[Images]) -> list[float]:
     planes = [images[:256].mean(axis=3) for images in sets]
     found = [_sharpness(each, least) for each in planes]
     sharper = int(np.argmax(found))
-    unlike = lambda sigma: abs(_sharpness(planes[sharper], sigma) - min(found))  # noqa: E731
-    more = minimize_scalar(unlike, bounds=(least, side / 4), method="bounded", options={"xatol": 0.02}).x
+
+    def difference(sigma: float) -> float:
+        return abs(_sharpness(planes[sharper], sigma) - min(found))
+
+    more = minimize_scalar(difference, bounds=(least, side / 4), method="bounded", options={"xatol": 0.02}).x
     return [float(more) if place == sharper else least for place in (0, 1)]
 
 

@@ -150,10 +150,7 @@ def _clear_sides(plane: Plane) -> None:
 
 @njit(**FAST)
 def smooth(planes: Plane, across: Plane, out: Plane) -> None:
-    """Filter planes (n, height + 2 margin, width + 2 margin) with (1, 4, 6, 4, 1) / 16 along both axes.
-
-    ``across`` is a plane of zeros to work in.
-    """
+    """Filter planes (n, height, width), margins included, with (1, 4, 6, 4, 1) / 16; ``across`` is a plane of zeros."""
     n, height, width = planes.shape
     first, count = MARGIN * width + MARGIN, (height - 2 * MARGIN) * width - 2 * MARGIN
     for i in range(n):
