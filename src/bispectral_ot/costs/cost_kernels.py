@@ -176,13 +176,18 @@ def _add_scaled(weight, row, totals):  # type: ignore[no-untyped-def]
         totals[j] += weight * row[j]
 
 
+def _scratch(n: int, m: int, dtype: Any) -> Array:
+    """Arrays to work in, apart from others: loops over neighbours in memory are not vectorized, and round otherwise."""
+    return np.zeros(64 + n * m, dtype)[64:].reshape(n, m)
+
+
 def sweep(rows: Any, guess: Array, weights: Array, unit: float, g: Array, damping: float) -> tuple[Array, Array]:
     """One Sinkhorn iteration over some :class:`EncodedRows`, see :meth:`Cost.sweep`, in the precision of ``g``.
 
     Returns f, of which ``guess`` is the order of magnitude, and the column sums of these rows of the plan.
     """
-    f, column_sums, scratch = guess.astype(np.float64), np.zeros(len(g)), np.zeros((2, len(g)), g.dtype)
-    sweep_rows(rows, f, weights, unit, g, damping, column_sums, scratch)
+    f, column_sums = guess.astype(np.float64), np.zeros(len(g))
+    sweep_rows(rows, f, weights, unit, g, damping, column_sums, _scratch(2, len(g), g.dtype))
     return f, column_sums
 
 
@@ -310,13 +315,11 @@ def _smallest(codes):  # type: ignore[no-untyped-def]
 def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets):  # type: ignore[no-untyped-def]
     """Fields of a :class:`PlanSummary` of some rows of the plan, see :meth:`Cost.read`."""
     n, m = rows.codes.shape
-    of_rows = np.zeros(n), np.zeros(n)
     top = np.zeros((n, k), np.int64), np.zeros((n, k)), np.zeros((n, k))
-    nearest = np.zeros(n, np.int64), np.zeros(n)
-    by_rows = (*of_rows, *top, *nearest, np.zeros((n, n_targets)))
+    by_rows = (np.zeros(n), np.zeros(n), *top, np.zeros(n, np.int64), np.zeros(n), np.zeros((n, n_targets)))
     sums = np.zeros(m), np.zeros((n_sources, m))
-    scratch = np.zeros(m), np.empty((8, n_targets + 1))  # 8 sums in turns: additions need not wait for each other
-    summarize(rows, f, source_labels, unit, g, target_labels, by_rows, sums, scratch)
+    lanes = np.empty((8, n_targets + 1))  # sums in turns: an addition need not wait for the one before it
+    summarize(rows, f, source_labels, unit, g, target_labels, by_rows, sums, (_scratch(1, m, float)[0], lanes))
     return by_rows + sums
 
 
@@ -353,7 +356,7 @@ def class_kernels(rows: Any, labels: Array, n_classes: int, unit: float) -> tupl
     """Kernel sums (n, classes, 3) and smallest costs (n,) of some rows, see :meth:`Cost.class_kernels`."""
     n, m = rows.codes.shape
     sums, smallest = np.zeros((n, 3 * n_classes)), np.zeros(n)
-    add_kernels(rows, labels, unit, sums, smallest, np.empty((4, 3 * n_classes)), np.zeros((2, m), np.float32))
+    add_kernels(rows, labels, unit, sums, smallest, np.empty((4, 3 * n_classes)), _scratch(2, m, np.float32))
     return sums.reshape((n, n_classes, 3)).astype(np.float32), smallest
 
 
