@@ -217,7 +217,7 @@ def _derive(plane: Plane, sign: np.float32, rows: Rows, scratch: Plane, out: Pla
 
 @njit(**FAST)
 def local_edges(planes: Plane, scratch: Plane, out: Plane) -> None:
-    """Add edge fields of planes (n, channels, height, width) to ``out`` (n, 5, height, width); scratch is (6, pixels)."""
+    """Add edge fields of planes (n, channels, height, width) to ``out`` (n, 5, height, width); scratch: 6 planes."""
     n, channels, height, width = planes.shape
     first, count = MARGIN * width + MARGIN, (height - 2 * MARGIN) * width - 2 * MARGIN
     across, down, zero = scratch[3], scratch[4], scratch[5]
