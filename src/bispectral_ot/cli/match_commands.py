@@ -132,7 +132,7 @@ def predict(
         found = predictor.match(source)
         written = {"matches": tables.match_table(found, k=options.n_matches), "labels": tables.label_table(found)}
         written["outliers"] = tables.outlier_table(found)
-        content: dict[str, Any] = {"images": len(source), "targets": len(predictor.target)}
+        content: dict[str, object] = {"images": len(source), "targets": len(predictor.target)}
         if strange := tables.found_outliers(found):
             content["outliers"] = {"sources": len(strange[0].indices), "level": tables.OUTLIER_LEVEL}
         if options.poses:
@@ -152,8 +152,9 @@ def predict(
             if content.get("accuracy") is not None:
                 facts["accuracy"] = f"{content['accuracy']:.1%} of the labels are the true class"
             facts |= {} if found.target_labels is None else expected_facts(content)
-            if counts := content.get("outliers"):
-                facts["outliers"] = f"{source_outliers(counts, *found.coupling.shape)}: see outliers.csv"
+            if strange:
+                words = source_outliers(len(strange[0].indices), tables.OUTLIER_LEVEL, *found.coupling.shape)
+                facts["outliers"] = f"{words}: see outliers.csv"
             print_facts(facts | {"run folder": str(out)})
 
         return content, True, show
@@ -393,7 +394,7 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         facts["accuracy"] = f"{words} ({found['majority']:.1%} if all had the label of the largest class)"
     facts |= expected_facts(found) if found["target"]["classes"] else {}
     if counts := found.get("outliers"):
-        words = source_outliers(counts, found["n"], found["m"])
+        words = source_outliers(counts["sources"], counts["level"], found["n"], found["m"])
         facts["outliers"] = f"{words}, {counts['targets']:,} of {found['m']:,} targets: see outliers.csv"
     facts["marginals"] = _MARGINALS[found["marginals"]]
     if found["marginals"] == "estimated" and found.get("proportions"):
@@ -420,11 +421,11 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
     print_facts(facts, {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"})
 
 
-def source_outliers(counts: Mapping[str, Any], n: int, m: int) -> str:
+def source_outliers(count: int, level: float, n: int, m: int) -> str:
     """Number of outliers among n sources, in words."""
-    if m * counts["level"] < 1:
+    if m * level < 1:
         return "too few targets to detect outliers among the sources"
-    return f"{counts['sources']:,} of {n:,} sources (by chance {round(counts['level'] * n):,})"
+    return f"{count:,} of {n:,} sources (by chance {round(level * n):,})"
 
 
 def expected_facts(found: Mapping[str, Any]) -> dict[str, str]:
