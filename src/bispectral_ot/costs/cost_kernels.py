@@ -177,7 +177,7 @@ def _add_scaled(weight, row, totals):  # type: ignore[no-untyped-def]
 
 
 def _scratch(n: int, m: int, dtype: Any) -> Array:
-    """Arrays to work in, apart from others: loops over neighbours in memory are not vectorized, and round otherwise."""
+    """Arrays to work in, 64 numbers from others: a loop over close arrays is not vectorized, so its sums differ."""
     return np.zeros(64 + n * m, dtype)[64:].reshape(n, m)
 
 
