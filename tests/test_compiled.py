@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,21 @@ with runtime.running(message=print):
     print("answer", twice(np.arange(3.0)).tolist())
 """
 KERNEL = "from bispectral_ot.compiled import njit\n\n@njit(cache=True)\ndef twice(x):\n    return 2 * x\n"
+
+FEATURES = """
+import numpy as np
+from bispectral_ot.features import LocalBispectrum
+images = np.random.default_rng(0).random((3, 28, 28))
+print(LocalBispectrum().fit(images).transform(images).tobytes().hex())
+"""
+AHEAD = """
+from pathlib import Path
+from bispectral_ot.compiled import compile_ahead
+from bispectral_ot.costs.cost_kernels import sweep_rows
+compile_ahead(sweep_rows, "open('first', 'w')")
+Path(sweep_rows._cache.cache_path).mkdir(parents=True)
+compile_ahead(sweep_rows, "open('second', 'w')")
+"""
 
 
 @pytest.fixture
@@ -68,3 +84,21 @@ def test_a_folder_that_others_can_write_to_is_no_cache(run, tmp_path):
     (tmp_path / "cache" / "kernels").chmod(0o777)
     run()
     assert entries(tmp_path) == []
+
+
+def test_the_process_that_compiles_kernels_computes_the_same_digits_as_later_ones(tmp_path):
+    environment = os.environ | {"BISPECTRAL_OT_CACHE": str(tmp_path)}
+    command = [sys.executable, "-c", FEATURES]
+    first, second = (subprocess.run(command, env=environment, capture_output=True, check=True) for _ in range(2))
+    assert first.stdout == second.stdout
+
+
+def test_kernels_are_compiled_ahead_only_if_the_cache_has_none(tmp_path):
+    environment = os.environ | {"BISPECTRAL_OT_CACHE": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", AHEAD], env=environment, cwd=tmp_path, check=True)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "first").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)
+    assert not (tmp_path / "second").exists()

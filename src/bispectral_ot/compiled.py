@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -24,14 +25,17 @@ from bispectral_ot.files import cache_folder
 def njit(**options: Any) -> Any:
     """Compile as ``numba.njit`` does; ``cache=True`` keeps the kernel in the cache folder of this package.
 
-    Functions whose name begins with an underscore are called by other kernels only: without entry points for Python
-    and C they compile in half the time.
+    Functions whose name begins with an underscore are called by other kernels only, and inlined there. Without entry
+    points for Python and C they compile in half the time.
     """
     cached = options.pop("cache", False)
 
     def decorate(function: Callable[..., Any]) -> Any:
-        wrappers: Any = {"no_cfunc_wrapper": True, "no_cpython_wrapper": function.__name__.startswith("_")}
-        kernel = numba.njit(**options, **wrappers)(function)
+        inner = function.__name__.startswith("_")
+        # not inlined, one would exist twice, with other roundings: by itself, which the process that compiles it calls,
+        # and in the cached code of its caller
+        wrappers: Any = {"no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
+        kernel = numba.njit(**options, **wrappers, forceinline=inner)(function)
         if cached and _folder() is not None:
             kernel._cache = _KernelCache(function)
         return kernel
@@ -51,6 +55,17 @@ def _folder() -> Path | None:
                 return folder
     _say_once("there is no folder for compiled kernels, so every process compiles them; set BISPECTRAL_OT_CACHE")
     return None
+
+
+def compile_ahead(kernel: Any, calls: str) -> None:
+    """Make some calls in another process if the cache has nothing of the module of a kernel.
+
+    It compiles the kernels of these calls on another core, while this process compiles those that it needs first.
+    """
+    if _folder() is not None and not Path(kernel._cache.cache_path).exists():
+        streams: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        with suppress(OSError):  # no process is left; kernels are then compiled one after the other
+            subprocess.Popen([sys.executable, "-c", calls], **streams, start_new_session=True)
 
 
 @cache

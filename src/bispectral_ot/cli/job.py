@@ -30,6 +30,11 @@ SET_HELP = (
     "A name from `datasets list`, a folder of images or of 3-D shapes, or a file: arrays (.npz, .npy, IDX, HDF5, "
     "Zarr), a .csv of paths and labels, and others (docs/files.md)"
 )
+# A small match without local features: their kernels are needed first, and take longest to compile.
+_LAST_STAGES = (
+    "import gc; gc.disable(); import bispectral_ot as bot; "
+    "bot.match(*bot.split_halves(bot.load('digits'), per_class=8), features='global-bispectrum')"
+)
 # Outcome of a job: content of results.json, whether all solves met their tolerance, and how to print it.
 Result = tuple[Mapping[str, object], bool, Callable[[], None]]
 
@@ -54,6 +59,8 @@ def run_job(
     **words: str | Path | list[str],
 ) -> None:
     """Do the work of a command in a new run folder, record and print it; ``options`` and ``words`` are for run.json."""
+    from bispectral_ot.compiled import compile_ahead
+    from bispectral_ot.costs import cost_kernels
     from bispectral_ot.engines.cluster import connected
     from bispectral_ot.files import write_json
     from bispectral_ot.report.page import write_report
@@ -75,6 +82,7 @@ def run_job(
         runtime.running(memory=machine.working_memory, engine=engine),
     ):
         write_json(folder / "run.json", run_record(config, seconds=0.0))
+        compile_ahead(cost_kernels.sweep_rows, _LAST_STAGES)
         found, converged, show = work(folder)
         content = {**found, "warnings": told}
         record = run_record(config, seconds=time.perf_counter() - start) | {"messages": messages}

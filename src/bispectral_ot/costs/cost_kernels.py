@@ -42,8 +42,9 @@ _ROWS_PER_FLUSH = 64
 _SMALLEST, _LARGEST = 1e-60, 1e70
 # Entries of a row that are compared with a mark at a time.
 _CHUNK = 512
-# Rows of b that stay in the second-level cache while the rows of a pass by.
-_B_ROWS_IN_CACHE = 24
+# Rows of b, and columns, that stay in the second-level cache while the rows of a pass by.
+_B_ROWS_IN_CACHE = 128
+_TILE_COLUMNS = 512
 
 
 @njit(nogil=True, cache=True, fastmath=True)
@@ -59,10 +60,9 @@ def _l1_tile(a0, a1, a2, a3, b0, b1, weights, out, i, j):  # type: ignore[no-unt
         s11 += weight * abs(a1[k] - y1)
         s21 += weight * abs(a2[k] - y1)
         s31 += weight * abs(a3[k] - y1)
-    out[i, j], out[i, j + 1] = s00, s01
-    out[i + 1, j], out[i + 1, j + 1] = s10, s11
-    out[i + 2, j], out[i + 2, j + 1] = s20, s21
-    out[i + 3, j], out[i + 3, j + 1] = s30, s31
+    for row, (first, second) in enumerate(((s00, s01), (s10, s11), (s20, s21), (s30, s31))):
+        out[i + row, j] += first
+        out[i + row, j + 1] += second
 
 
 @njit(nogil=True, cache=True, fastmath=True)
@@ -78,11 +78,15 @@ def l1_block(a, b, weights, out):  # type: ignore[no-untyped-def]
     """Fill ``out[i, j] = sum_k weights[k] |a[i, k] - b[j, k]|``; a (n, k), b (m, k), out (n, m), float32."""
     n, m = a.shape[0], b.shape[0]
     n_tiled, m_tiled = n - n % 4, m - m % 2
-    for j_start in range(0, m_tiled, _B_ROWS_IN_CACHE):
-        j_stop = min(j_start + _B_ROWS_IN_CACHE, m_tiled)
-        for i in range(0, n_tiled, 4):
-            for j in range(j_start, j_stop, 2):
-                _l1_tile(a[i], a[i + 1], a[i + 2], a[i + 3], b[j], b[j + 1], weights, out, i, j)
+    out[:] = 0.0
+    for first in range(0, a.shape[1], _TILE_COLUMNS):
+        some = slice(first, first + _TILE_COLUMNS)
+        for j_start in range(0, m_tiled, _B_ROWS_IN_CACHE):
+            j_stop = min(j_start + _B_ROWS_IN_CACHE, m_tiled)
+            for i in range(0, n_tiled, 4):
+                a0, a1, a2, a3 = a[i][some], a[i + 1][some], a[i + 2][some], a[i + 3][some]
+                for j in range(j_start, j_stop, 2):
+                    _l1_tile(a0, a1, a2, a3, b[j][some], b[j + 1][some], weights[some], out, i, j)
     for i in range(n):
         for j in range(m_tiled if i < n_tiled else 0, m):
             out[i, j] = _l1_pair(a[i], b[j], weights)
