@@ -115,7 +115,7 @@ def upright_files(
     expand: bool = False,
     guess: bool = False,
 ) -> dict[str, int]:
-    """Write files of a folder, moved into their poses, to ``out/upright``; ambiguous ones are copied to ``out/unsure``.
+    """Write files of a folder, moved into their poses, to ``out/upright``, and copies of others to ``out/ambiguous``.
 
     The originals are read at full resolution and depth and resampled once (bicubic); names, folders and metadata stay.
     Options are those of :func:`upright_images`. Returns the number of files in each folder.
@@ -127,14 +127,14 @@ def upright_files(
     def write(block: Block) -> None:
         for i in range(block.start, block.stop):
             original = Path(folder) / files[i]
-            with whole_file(Path(out) / ("upright" if certain[i] else "unsure") / files[i]) as partial:
+            with whole_file(Path(out) / ("upright" if certain[i] else "ambiguous") / files[i]) as partial:
                 if certain[i]:
                     _move_file(original, partial, poses, i, fill, expand=expand)
                 else:
                     shutil.copyfile(original, partial)
 
     list(Threads().map(write, row_blocks(len(files), block_rows=4), stage="upright"))
-    return {"upright": int(certain.sum()), "unsure": int((~certain).sum())}
+    return {"upright": int(certain.sum()), "ambiguous": int((~certain).sum())}
 
 
 def _read(path: Path) -> tuple[NDArray[Any], str, str, dict[str, Any]]:

@@ -102,7 +102,7 @@ def outlier_table(match: Match) -> pd.DataFrame | None:
 
 
 def confusion_table(table: ClassTable) -> pd.DataFrame:
-    """``confusion.csv``: source classes down, labels given across, counts."""
+    """``confusion.csv``: counts, with source classes as rows and assigned labels as columns."""
     rows = pd.Index(table.rows, name="source class")
     return pd.DataFrame(table.counts, index=rows, columns=table.columns).reset_index()
 
