@@ -130,7 +130,7 @@ def contributor_table(comparison: Comparison, datasets: Sequence[Dataset]) -> pd
             for index, part, counterpart in zip(*top, strict=True):
                 first, second = _place(sets[name], index), _place(sets[other], counterpart)
                 rows.append([pair.source, pair.target, name, *first, part, *second])
-    header = ["source", "target", "set", "image", "file", "contribution", "counterpart", "counterpart_file"]
+    header = ["source", "target", "set", "position", "file", "contribution", "counterpart", "counterpart_file"]
     return pd.DataFrame(rows, columns=header)
 
 
