@@ -55,7 +55,7 @@ def test_images_move_into_their_poses_but_for_unsure_ones():
     poses = poses_for(4, angles=[90, 180, 90, 0], mirrored=[False, True, False, True], ambiguous=[2])
     expected = [np.rot90(images[0]), np.rot90(images[1][:, ::-1], 2), images[2], images[3][:, ::-1]]
     np.testing.assert_array_equal(upright_images(images, poses), expected)
-    np.testing.assert_array_equal(upright_images(images, poses, guess=True)[2], np.rot90(images[2]))
+    np.testing.assert_array_equal(upright_images(images, poses, include_ambiguous=True)[2], np.rot90(images[2]))
     large = upright_images(images, poses, expand=True)
     assert large.shape == (4, 12, 12)
     np.testing.assert_array_equal(large[0, 2:-2, 2:-2], np.rot90(images[0]))

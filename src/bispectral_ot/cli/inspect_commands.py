@@ -84,9 +84,7 @@ def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="Names from `datasets list`.")],
     as_json: AsJson = False,
 ) -> None:
-    """Download the official files of named datasets to the cache folder.
-
-    Complete files are not downloaded again.
+    """Download the official files of named datasets to the cache folder, unless it has them.
 
     Example: bispectral-ot datasets fetch mnist fashion-mnist
     """

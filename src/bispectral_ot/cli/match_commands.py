@@ -280,11 +280,11 @@ class MatchTask:
         from bispectral_ot.files import whole_file
         from bispectral_ot.poses import upright_files, upright_images
 
-        fill, expand, guess = placing.fill, placing.expand, placing.include_ambiguous
+        asked = {name: getattr(placing, name) for name in ("fill", "expand", "include_ambiguous")}
         if Path(self.source).is_dir():
-            return upright_files(poses, self.source, source.files, folder, fill=fill, expand=expand, guess=guess)
-        images = upright_images(source.images, poses, fill=fill, expand=expand, guess=guess)
-        sure = poses.found & (guess | ~poses.ambiguous)
+            return upright_files(poses, self.source, source.files, folder, **asked)
+        images = upright_images(source.images, poses, **asked)
+        sure = poses.found & (placing.include_ambiguous | ~poses.ambiguous)
         labels = {} if source.labels is None else {"labels": source.labels, "classes": source.classes}
         with whole_file(folder / "upright.npz") as partial, partial.open("wb") as file:
             np.savez_compressed(file, images=images, sure=sure, **labels)  # type: ignore[arg-type]
