@@ -122,19 +122,18 @@ _PRESET_TEXTS = parameter_texts(inspect.getdoc(Preset) or "") | {
 
 def _add_option(command: argparse.ArgumentParser, name: str, kind: Any, default: Any, text: str) -> None:
     plain = next((each for each in get_args(kind) if each in (int, float, str, bool)), kind)
-    if name == "folders":
-        command.add_argument(name, nargs="+", help=text)
-        return
+    needed = default is inspect.Parameter.empty
+    default = None if needed else default
     flag, options = f"--{name.replace('_', '-')}", {"dest": name, "default": default, "help": text}
     if kind is bool:
         command.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
     elif name == "out":
         command.add_argument(flag, type=Path, required=True, metavar="RUN", help="Folder for the results.")
     elif _is_sequence(kind):
-        command.add_argument(flag, type=lambda word: _listed(word, plain, default), **options)
+        command.add_argument(flag, type=lambda word: _listed(word, plain, default), required=needed, **options)
     else:
         known = plain if plain in (int, float) else str
-        command.add_argument(flag, type=known, required=default is inspect.Parameter.empty, **options)
+        command.add_argument(flag, type=known, required=needed, **options)
 
 
 def _is_sequence(kind: Any) -> bool:

@@ -90,7 +90,7 @@ def _measure(folder: Path, preset: Preset, dataset: Dataset, features: str, conf
             names,
             names,
             form="%",
-            title=f"{cell['accuracy']:.1%} keep their class",
+            title=f"accuracy {cell['accuracy']:.1%}",
             own=np.eye(len(names), dtype=np.bool_),
         )
     save(axes.figure, path)

@@ -31,7 +31,7 @@ _POOLS = (("C4", "mean"), ("C4", "max"), ("C4", "bispectrum"), ("C8", "mean"), (
 
 
 def run_encoders(
-    out: str | Path, folders: Sequence[str], *, per_class: int = 30, side: int = 112, seeds: int = 1
+    out: str | Path, datasets: Sequence[str], *, per_class: int = 30, side: int = 112, seeds: int = 1
 ) -> list[Cell]:
     """Match rotated halves of folders, in place and on an enlarged canvas, by features of a pretrained network.
 
@@ -40,8 +40,8 @@ def run_encoders(
 
     Parameters
     ----------
-    folders
-        Folders of images with a folder for each class.
+    datasets
+        Folders of images with a sub-folder for each class.
     per_class
         Maximum number of images of each class on each side.
     side
@@ -52,9 +52,9 @@ def run_encoders(
     check_integer("per_class", per_class, minimum=2)
     check_integer("seeds", seeds, minimum=1)
     store, kinds = CellStore(out, "encoders"), network_features(efficientnet())
-    tasks = [(folder, canvas, seed) for folder in folders for canvas in CANVASES for seed in range(seeds)]
+    tasks = [(folder, canvas, seed) for folder in datasets for canvas in CANVASES for seed in range(seeds)]
     cells: list[Cell] = []
-    with store.recorded({"folders": [Path(folder).name for folder in folders], "seeds": seeds, "per_class": per_class}):
+    with store.recorded({"datasets": [Path(each).name for each in datasets], "seeds": seeds, "per_class": per_class}):
         for number, (folder, canvas, seed) in enumerate(tasks):
             runtime.progress("sets", number, len(tasks))
             config = {"dataset": Path(folder).name, "canvas": canvas, "seed": seed, "per_class": per_class}

@@ -53,7 +53,7 @@ _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
 def run_frames(
     out: str | Path,
-    folders: Sequence[str],
+    datasets: Sequence[str],
     *,
     frames: Sequence[str] = (*FRAMES, *OPTIONS),
     changes: Sequence[str] = CHANGES,
@@ -69,8 +69,8 @@ def run_frames(
 
     Parameters
     ----------
-    folders
-        Folders of images with a folder for each class.
+    datasets
+        Folders of images with a sub-folder for each class.
     frames
         Frames; also ``"similarity"``, the symmetry, and ``"affine"``, the intensity.
     changes
@@ -91,9 +91,9 @@ def run_frames(
     for name, value in (("per_class", per_class), ("side", side), ("seeds", seeds)):
         check_integer(name, value, minimum=1)
     store = CellStore(out, "frames")
-    tasks = [(folder, seed, change) for folder in folders for seed in range(seeds) for change in changes]
+    tasks = [(folder, seed, change) for folder in datasets for seed in range(seeds) for change in changes]
     cells: list[dict[str, Any]] = []
-    with store.recorded({"folders": [Path(folder).name for folder in folders], "seeds": seeds, "per_class": per_class}):
+    with store.recorded({"datasets": [Path(each).name for each in datasets], "seeds": seeds, "per_class": per_class}):
         for number, (folder, seed, change) in enumerate(tasks):
             runtime.progress("cells", number, len(tasks))
             configs = [

@@ -48,17 +48,17 @@ def efficientnet() -> Any:
 
 
 def run_rivals(
-    out: str | Path, folders: Sequence[str], *, per_class: int = 60, seeds: int = 2, network: bool = True
+    out: str | Path, datasets: Sequence[str], *, per_class: int = 60, seeds: int = 2, network: bool = True
 ) -> list[dict[str, Any]]:
-    """Label one half of each folder, rotated at random, from the other half, with every method.
+    """Label one half of each set, rotated at random, from the other half, with every method.
 
     Writes ``results.json``, a list of cells (set, seed, method, accuracy, seconds), and ``table.md``. Cells that
     ``results.json`` has are not computed again.
 
     Parameters
     ----------
-    folders
-        Sets with labels: folders of images with a folder for each class, or names.
+    datasets
+        Names or folders of sets with labels.
     per_class
         Maximum number of images of each class on each side.
     seeds
@@ -68,7 +68,7 @@ def run_rivals(
     """
     path = Path(out) / "results.json"
     cells = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    tasks = [(folder, seed) for folder in folders for seed in range(seeds)]
+    tasks = [(folder, seed) for folder in datasets for seed in range(seeds)]
     for number, (folder, seed) in enumerate(tasks):
         runtime.progress("sets", number, len(tasks))
         key = {"dataset": Path(folder).name, "seed": seed, "per_class": per_class, "checksum": file_checksum(folder)}

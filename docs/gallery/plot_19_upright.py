@@ -16,7 +16,7 @@ angles = np.random.default_rng(0).uniform(-180, 180, len(source))
 rotated = rotate(source, angles)
 match = bot.match(rotated, target)
 poses = match.poses()
-upright = match.upright(poses=poses, guess=True)
+upright = match.upright(poses=poses, include_ambiguous=True)
 
 figure, several = plt.subplots(2, 10, figsize=(9, 2.1), layout="constrained")
 for column, index in zip(several.T, range(0, 600, 60), strict=True):
@@ -26,7 +26,7 @@ for column, index in zip(several.T, range(0, 600, 60), strict=True):
 
 # %%
 # Errors of the angles. A pose is *ambiguous* if another angle is nearly as likely; ``upright`` leaves such images
-# unchanged unless ``guess=True``.
+# unchanged unless ``include_ambiguous=True``.
 errors = abs((poses.angles + angles + 180) % 360 - 180)
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 axes.hist(

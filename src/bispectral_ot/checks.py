@@ -88,7 +88,7 @@ def user_path(path: str | os.PathLike[str]) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError:
-        raise InputError(f"cannot find the home folder that {os.fspath(path)!r} names; write the whole path.") from None
+        raise InputError(f"cannot find the home folder that {os.fspath(path)!r} names; write the full path.") from None
 
 
 def parse_size(size: int | tuple[int, int] | str) -> tuple[int, int]:

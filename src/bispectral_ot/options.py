@@ -140,9 +140,7 @@ class FeatureOptions(Options):
 class MatchOptions(FeatureOptions):
     """Options of :func:`~bispectral_ot.match`."""
 
-    encoder: str | None = option(
-        None, "Encoder to combine with the features: module:name of a torch module or function, or an .onnx file."
-    )
+    encoder: str | None = option(None, "Encoder to combine with the features: Python module:name, or an .onnx file.")
     marginals: checks.Marginals | None = option(
         None,
         "Target marginal: balanced (fixed), estimated (class proportions from the target's labels), relaxed (free).",
@@ -152,7 +150,9 @@ class MatchOptions(FeatureOptions):
         "auto", "Learned metric: auto (fitted to the labels of TARGET, if it has any) or none."
     )
     solver: checks.SolverName | Any = option("sinkhorn", "Solver of the transport problem.", SOLVER)
-    reg: float | None = option(None, "Entropic regularization.", SOLVER, shown="0.01", bounds="above 0")
+    reg: float | None = option(
+        None, "Entropic regularization, relative to the largest cost.", SOLVER, shown="0.01", bounds="above 0"
+    )
     tol: float | None = option(None, "Tolerance on the marginal error.", SOLVER, shown="1e-4", bounds="above 0")
     max_iter: int | None = option(None, "Maximum number of iterations.", SOLVER, bounds=_COUNT)
     storage: checks.Storage | None = option(None, "Storage of the distances.", MEMORY, cli=False)
@@ -180,8 +180,8 @@ class CompareOptions(FeatureOptions):
     """Options of :func:`~bispectral_ot.compare`."""
 
     labels: bool = option(False, "Add the distance between classes to the cost.")
-    reg: float = option(0.13, "Entropic regularization, relative to the largest cost in a set.", bounds="above 0")
-    permutations: int = option(0, "Permutations per pair (0: no test; symmetry tests: 199).", TESTS, bounds=_NATURAL)
+    reg: float = option(0.13, "Entropic regularization, relative to the 99 % quantile of costs.", bounds="above 0")
+    permutations: int = option(0, "Permutations per pair (0: none, or 199 for symmetry tests).", TESTS, bounds=_NATURAL)
     bootstrap: int = option(0, "Bootstrap samples per pair (0: no interval).", TESTS, bounds=_NATURAL)
     symmetry_tests: bool = option(False, "Test which changes explain the difference of each pair.", TESTS)
     level: float = option(0.05, "Significance level.", TESTS, bounds="above 0 and below 1")
@@ -218,8 +218,8 @@ class ImageOptions(Options):
     frame: str = option(
         "auto",
         "Placement of images: canvas (the whole image), picture (inside a margin that an editor filled), content "
-        "(centred, at one size), common (one scale in pixels); or one for each set: picture,canvas. auto: canvas, "
-        "unless images in files agree better in another frame.",
+        "(centred, at one size), common (one scale in pixels); or one for each set: picture,canvas. auto: without "
+        "filled margins; match and upright also choose the frame in which both sets agree best.",
         IMAGES,
         parse=checks.parse_frames,
     )
@@ -242,8 +242,8 @@ class PairOptions(ImageOptions):
 
     source_split: checks.Split = option("train", "Split of the source, if it has several.", IMAGES)
     target_split: checks.Split = option("train", "Split of the target, if it has several.", IMAGES)
-    split_halves: bool = option(False, "If SOURCE and TARGET are one set: match disjoint halves of it.", IMAGES)
-    rotate_source: bool = option(False, "Rotate every source image by a random angle, for a trial.", IMAGES)
+    split_halves: bool = option(False, "Match disjoint halves of one set, given as both SOURCE and TARGET.", IMAGES)
+    rotate_source: bool = option(False, "Rotate every source by a random angle, for a trial.", IMAGES)
     corrections: Path | None = option(None, "CSV file exported from a report; its sources become targets.", IMAGES)
 
 

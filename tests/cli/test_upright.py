@@ -53,12 +53,12 @@ def test_files_are_turned_back_or_set_aside(run, scans):
     assert (list(rows[0]), len(rows)) == (columns, 60)
     errors = []
     for row in rows:
-        place = "unsure" if row["ambiguous"] == "true" else "upright"
+        place = "ambiguous" if row["ambiguous"] == "true" else "upright"
         with Image.open(out / place / row["file"]) as image:
             assert (image.mode, image.size) == ("I;16", (40, 40))
             pixels = np.asarray(image)
         original = np.asarray(Image.open(folder / "turned" / row["file"]))
-        if place == "unsure":
+        if place == "ambiguous":
             np.testing.assert_array_equal(pixels, original)
             continue
         expected = turn_image(original, float(row["angle"]))
@@ -85,7 +85,7 @@ def test_sources_without_files_become_one_array(program, sets, tmp_path):
     words = ("upright", sets / "a.npz", sets / "b.npz", "--expand", "--include-ambiguous", "--json")
     outcome = program(*words, "--out", run)
     assert outcome.code == 0, outcome.stderr
-    assert outcome.json["upright"] == {"upright.npz": 12, "unsure": 0}
+    assert outcome.json["upright"] == {"upright.npz": 12, "ambiguous": 0}
     again = load(run / "upright.npz")
     assert again.images.shape == (12, 18, 18)
     assert again.classes == load(sets / "a.npz").classes

@@ -157,7 +157,7 @@ def test_labels_separate_what_images_do_not(halves):
     [
         ({"only": 0}, {}, "at least two sets"),
         ("mnist", {}, "mapping"),
-        ([0, 0], {}, "two sets are called 'digits"),
+        ([0, 0], {}, "two sets are named 'digits"),
         ({"one": 0, "large": np.ones((3, 9, 9))}, {}, "8 x 8"),
         ({"one": 0, "blank": np.zeros((3, 8, 8))}, {}, "'blank'"),
         ({"one": 0, "single": np.eye(8)[None]}, {}, "only one image"),

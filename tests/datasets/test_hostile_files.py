@@ -200,7 +200,7 @@ def test_metadata_nested_very_deep(tmp_path: Path):
 
 def test_announced_sizes_that_cannot_be_true():
     assert peak_of(f"load({str(CASES / 'tall-tiff')!r})") < 0.5
-    with pytest.raises(DatasetError, match=r"2\.tif announces 58\.7 MB of pixels but has 185 B only"):
+    with pytest.raises(DatasetError, match=r"2\.tif declares 58\.7 MB of pixels but has 185 B only"):
         load(CASES / "tall-tiff")
 
 

@@ -55,7 +55,7 @@ def test_images_move_into_their_poses_but_for_unsure_ones():
     poses = poses_for(4, angles=[90, 180, 90, 0], mirrored=[False, True, False, True], ambiguous=[2])
     expected = [np.rot90(images[0]), np.rot90(images[1][:, ::-1], 2), images[2], images[3][:, ::-1]]
     np.testing.assert_array_equal(upright_images(images, poses), expected)
-    np.testing.assert_array_equal(upright_images(images, poses, guess=True)[2], np.rot90(images[2]))
+    np.testing.assert_array_equal(upright_images(images, poses, include_ambiguous=True)[2], np.rot90(images[2]))
     large = upright_images(images, poses, expand=True)
     assert large.shape == (4, 12, 12)
     np.testing.assert_array_equal(large[0, 2:-2, 2:-2], np.rot90(images[0]))
@@ -100,8 +100,8 @@ def opened(path):
 def test_files_are_turned_at_their_own_depth_under_their_own_names(tmp_path, name, pixels, mode):
     original = save(tmp_path / "in" / "some class" / name, pixels)
     files, poses = [f"some class/{name}"] * 2, poses_for(2, angles=[90.0, 45.0], ambiguous=[1])
-    assert upright_files(poses, tmp_path / "in", files, tmp_path / "out") == {"upright": 1, "unsure": 1}
-    assert (tmp_path / "out" / "unsure" / "some class" / name).read_bytes() == original.read_bytes()
+    assert upright_files(poses, tmp_path / "in", files, tmp_path / "out") == {"upright": 1, "ambiguous": 1}
+    assert (tmp_path / "out" / "ambiguous" / "some class" / name).read_bytes() == original.read_bytes()
     found, turned = opened(tmp_path / "out" / "upright" / "some class" / name)
     assert found == mode
     np.testing.assert_array_equal(turned, np.rot90(pixels))

@@ -126,9 +126,9 @@ def test_tests_of_changes_decide_where_they_were_made(compared: Any) -> None:
     [
         (0.02, 0.01, 0.01, False, "Changed at the 0.05 level (p = 0.01 by the test of the distance): 2 times"),
         (0.02, 0.01, 0.2, False, "No change found (p = 0.2 by the test of the distance): 2 times"),
-        (0.02, 0.01, 0.2, True, "of two samples of one population; p = 0.2 by the test of the distance."),
-        (0.02, 0.01, None, False, "2 times the normal distance of two samples of one population; not tested."),
-        (0.02, float("nan"), None, False, "The normal distance is unknown"),
+        (0.02, 0.01, 0.2, True, "between two samples of one population; p = 0.2 by the test of the distance."),
+        (0.02, 0.01, None, False, "2 times the distance expected between two samples of one population; not tested."),
+        (0.02, float("nan"), None, False, "The reference is unknown"),
         (50.0, 0.001, 0.05, False, "50,000 times"),
     ],
 )

@@ -19,9 +19,9 @@ def test_class_preservation_from_the_command_line(tmp_path: Path, capsys: pytest
 
 
 def test_options_are_the_parameters_of_the_functions() -> None:
-    words = ["frames", "a", "b", "--changes", "upright; enlarged, black", "--per-class", "3", "--out", "x"]
+    words = ["frames", "--datasets", "a,b", "--changes", "upright; enlarged, black", "--per-class", "3", "--out", "x"]
     given = parser().parse_args(words)
-    assert (given.folders, given.per_class) == (["a", "b"], 3)
+    assert (given.datasets, given.per_class) == (["a", "b"], 3)
     assert given.changes == ["upright", "enlarged, black"]
     given = parser().parse_args(["compare", "--sizes", "10,20", "--regs", "0.1", "--out", "x"])
     assert (given.sizes, given.regs) == ([10, 20], [0.1])

@@ -90,7 +90,7 @@ def _read(words: list[str], reading: opt.ReadOptions, options: opt.CompareOption
     names = [title or listing.name for (title, _, _), listing in zip(parts, listed[0], strict=True)]
     for (_, _, path), name in zip(parts, names, strict=True):
         if names.count(name) > 1:
-            raise InputError(f"two sets are called {name!r}; name them, as in first={path}.")
+            raise InputError(f"two sets are named {name!r}; give them different names, as in first={path}.")
     return dict(zip(names, read_listed(listed, reading, options)[0], strict=True))
 
 

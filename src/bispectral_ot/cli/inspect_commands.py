@@ -12,7 +12,7 @@ from bispectral_ot.cli.console import print_facts, print_json, print_table, prog
 from bispectral_ot.memory import available_memory, format_bytes
 
 datasets = typer.Typer(cls=Group, no_args_is_help=True, help="List, fetch and summarize datasets.")
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON and nothing else.")]
 
 
 def report(
@@ -34,7 +34,7 @@ def report(
 
 
 def info(as_json: AsJson = False) -> None:
-    """Show versions, threads and folders, for bug reports.
+    """Show versions, threads, memory and folders, for bug reports.
 
     Example: bispectral-ot info
     """
@@ -84,9 +84,7 @@ def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="Names from `datasets list`.")],
     as_json: AsJson = False,
 ) -> None:
-    """Download the official files of named datasets to the cache folder.
-
-    Complete files are not downloaded again.
+    """Download the official files of named datasets to the cache folder, unless it has them.
 
     Example: bispectral-ot datasets fetch mnist fashion-mnist
     """

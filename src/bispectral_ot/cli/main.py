@@ -104,7 +104,7 @@ def program(version: Annotated[bool, _VERSION] = False) -> None:
 
     Example: bispectral-ot demo --out runs/demo
 
-    Exit codes: 0 success; 1 not converged (results are written all the same), or
+    Exit codes: 0 success; 1 not converged (results are still written), or
     saved under another name because --out was taken during the run; 2 invalid
     input; 3 a bug; 4 an alarm of monitor; 130 Ctrl-C; 143 SIGTERM.
     """

@@ -97,7 +97,7 @@ def upright(
 
     RUN contains the files of `match`, poses.csv (angle in degrees, counter-clockwise; score: probability that it is
     within 30 degrees of the true pose; half-width of a 90 % interval), upright/ (the original files, rotated once at
-    full resolution) and unsure/ (unchanged files with an ambiguous pose). For arrays: upright.npz.
+    full resolution) and ambiguous/ (unchanged files with an ambiguous pose). For arrays: upright.npz.
     """
     matching = opt.MatchOptions(symmetry=options.symmetry, features=options.features)
     writing, pair = opt.MatchOutputOptions(**vars(output), poses=True), opt.PairOptions(**vars(reading))
@@ -281,15 +281,15 @@ class MatchTask:
         from bispectral_ot.files import whole_file
         from bispectral_ot.poses import upright_files, upright_images
 
-        fill, expand, guess = placing.fill, placing.expand, placing.include_ambiguous
+        asked = {name: getattr(placing, name) for name in ("fill", "expand", "include_ambiguous")}
         if Path(self.source).is_dir():
-            return upright_files(poses, self.source, source.files, folder, fill=fill, expand=expand, guess=guess)
-        images = upright_images(source.images, poses, fill=fill, expand=expand, guess=guess)
-        sure = poses.found & (guess | ~poses.ambiguous)
+            return upright_files(poses, self.source, source.files, folder, **asked)
+        images = upright_images(source.images, poses, **asked)
+        sure = poses.found & (placing.include_ambiguous | ~poses.ambiguous)
         labels = {} if source.labels is None else {"labels": source.labels, "classes": source.classes}
         with whole_file(folder / "upright.npz") as partial, partial.open("wb") as file:
             np.savez_compressed(file, images=images, sure=sure, **labels)  # type: ignore[arg-type]
-        return {"upright.npz": int(sure.sum()), "unsure": int((~sure).sum())}
+        return {"upright.npz": int(sure.sum()), "ambiguous": int((~sure).sum())}
 
     def print_plan(self) -> None:
         """Print images of both sets, features, memory and time, from trials with few images; write nothing."""

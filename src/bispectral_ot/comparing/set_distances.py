@@ -296,7 +296,7 @@ def named_sets(
         raise InputError(f"at least two sets are needed for a comparison, got {len(names)}.")
     for name, dataset in zip(names, datasets, strict=True):
         if names.count(name) > 1:
-            raise InputError(f"two sets are called {name!r}; pass a mapping with different names.")
+            raise InputError(f"two sets are named {name!r}; pass a mapping with different names.")
         if len(dataset) < 2:
             raise InputError(f"{name!r} has only one image; a set needs at least two.")
         if dataset.kind != datasets[0].kind:

@@ -28,10 +28,10 @@ def reading(what: object) -> Iterator[None]:
 
 
 def check_announced(count: int, stored: int, what: object) -> None:
-    """Refuse a file of ``stored`` bytes that announces ``count`` bytes of data: beyond memory, or beyond belief."""
+    """Refuse a file of ``stored`` bytes that declares ``count`` bytes of data: beyond memory, or beyond belief."""
     if count > max(2**24, 2**14 * stored):  # deflate reaches 1,032, and blank pages some thousands
         sizes = f"{format_bytes(count)} of pixels but has {format_bytes(stored)} only"
-        raise DatasetError(f"{what} announces {sizes}; the file is damaged, get or save it again.")
+        raise DatasetError(f"{what} declares {sizes}; the file is damaged: get or save it again.")
     if count > 2**24:
         check_fits(count, str(what), "save a part of it, or smaller images")
 

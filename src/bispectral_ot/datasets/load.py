@@ -405,6 +405,6 @@ def common_size(wanted: dict[LazyDataset, Positions], size: Size | None = None) 
     else:
         side = min(LARGEST_SIDE, *(max(map(max, each)) for each in sizes.values()))
         size = side, side
-        said = f"images have different sizes ({listed}) and are compared at {side} x {side}, on their own background"
+        said = f"images have different sizes ({listed}) and are compared at {side} x {side}, with padded backgrounds"
     warn(f"{said}; choose another size with resize=... (--resize).", DataWarning)
     return size

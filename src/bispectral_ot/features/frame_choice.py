@@ -72,7 +72,7 @@ class JudgedFrames(FrameChoice):
         why = "sources have the clearest counterparts"
         if labels is not None:
             shares = ", ".join(f"{name} {each.score:.0%}" for name, each in found.items())
-            why = f"targets matched to sources and back keep their class most often ({shares})"
+            why = f"targets that are matched to sources and back return to their class most often ({shares})"
         if chosen != "canvas":
             said = f"in it {why}; divergence of {both}: {listed}"
             warn(f"frame {chosen!r} was chosen ({_MEANINGS[chosen]}): {said}. {advice}", DataWarning)

@@ -100,7 +100,7 @@ class LocalBispectrum(BatchTransformer):
         check_choice("intensity", self.intensity, INTENSITIES)
         given = self.image_shape_[:2]
         if min(given) < 2 or (min(given) < 4 and max(given) > 16):
-            advice = "point clouds need symmetry='so3-shapes' (--symmetry), signals features=CyclicBispectrum()"
+            advice = "point clouds need symmetry='so3-shapes' (--symmetry so3-shapes), signals symmetry='translation'"
             raise InputError(f"images of {given[0]} x {given[1]} pixels are too narrow to rotate; {advice}.")
         factor = min(1.0, _MAX_SIDE / min(given))
         size = self.size_ = max(1, round(factor * given[0])), max(1, round(factor * given[1]))

@@ -176,7 +176,7 @@ def plot_match(match: Match, kind: PlotKind | None, *, n: int, k: int, ax: Axes 
         table = class_table(match)
         if table is None:
             raise InputError("both sides need labels for this; make them Dataset(images, labels).")
-        title = "Classes that correspond" if table.accuracy is None else f"{table.accuracy:.1%} keep their class"
+        title = "Classes that correspond" if table.accuracy is None else f"accuracy {table.accuracy:.1%}"
         own = None if table.accuracy is None else np.equal.outer(np.array(table.rows), np.array(table.columns))
         ax = drawing.draw_matrix(ax, table.fractions, table.rows, table.columns, form="%", title=title, own=own)
         ax.set(ylabel="class of the source", xlabel="label given (% of the row)")

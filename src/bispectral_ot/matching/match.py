@@ -66,9 +66,9 @@ def match(
     Parameters
     ----------
     source, target
-        Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size; 1-D signals as
-        (n, 1, length); point clouds as lists of arrays (points_i, 3), or (n, points, 3) with ``"so3-shapes"``. Names
-        and paths are loaded, as by :func:`~bispectral_ot.load`. To pass labels, use ``Dataset(images, labels)``.
+        Datasets, or arrays (n, height, width[, channels]) of the same size; 1-D signals as (n, length, 1) or
+        (n, 1, length) with ``"translation"``; point clouds as lists of arrays (points_i, 3), or (n, points, 3) with
+        ``"so3-shapes"``. Names and paths are loaded. To pass labels, use ``Dataset(images, labels)``.
     symmetry
         Transformations to ignore: ``"rotation"`` (the default for images), ``"rotation-reflection"``; either with
         ``"-translation"``; ``"similarity"`` or ``"similarity-reflection"`` (with translation and scale);

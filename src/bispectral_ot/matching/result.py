@@ -139,18 +139,18 @@ class Match:
         poses: Poses | None = None,
         fill: float | None = None,
         expand: bool = False,
-        guess: bool = False,
+        include_ambiguous: bool = False,
     ) -> NDArray[Any]:
         """Sources rotated to the poses of their targets; images with an ambiguous pose are returned unchanged.
 
         ``images`` (at any resolution) and ``poses`` default to those of the match. ``fill`` is the value of corners, by
-        default the median of each border; ``expand`` enlarges the canvas; ``guess`` also rotates ambiguous images.
+        default the median of each border; ``expand`` enlarges the canvas; ``include_ambiguous`` rotates all images.
         """
         poses = self.poses() if poses is None else poses
         if images is None and self.source is None:
             raise InputError("this match has no images; give those of the sources.")
         given = self.source.images if images is None and self.source is not None else np.asarray(images)
-        return upright_images(given, poses, fill=fill, expand=expand, guess=guess)
+        return upright_images(given, poses, fill=fill, expand=expand, include_ambiguous=include_ambiguous)
 
     def class_weights(
         self, labels: ArrayLike | None = None, *, to: Side | None = None

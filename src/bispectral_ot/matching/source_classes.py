@@ -93,7 +93,7 @@ class Shift(NamedTuple):
             words = f"sources differ from targets by more than the symmetry ({p_value})"
             return f"{words}; the expected accuracy is not reliable"
         if self.p_value < 0.01:
-            return f"small: sources differ from targets ({p_value}), but their labels are as probable"
+            return f"small: sources differ from targets ({p_value}), but labels are as probable as those of targets"
         return f"none found: up to the symmetry, sources look like targets at the 1 % level ({p_value})"
 
 
@@ -215,7 +215,7 @@ class SourceClasses:
             files = target.files or target.positions
             named = ", ".join(f"{files[i]} ({model.classes[model.codes[i]]})" for i in model.doubtful[:5])
             problem = f"about {count:,} of {len(target):,} labels of the target look wrong; check {named} first"
-            warn(f"{problem}. Probabilities and expected accuracy are those of true classes.")
+            warn(f"{problem}. Probabilities and expected accuracy refer to the true classes.")
         unknown = round(len(self.known) - self.known.sum())
         if unknown:
             problem = f"about {unknown:,} of {len(self.known):,} sources look like no class of the target"

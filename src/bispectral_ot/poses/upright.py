@@ -17,6 +17,7 @@ from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.files import whole_file
 from bispectral_ot.poses.estimate import Poses
 
+Pixels = NDArray[Any]
 _MARGIN = 2  # background around an image before it is rotated, in pixels: borders blend into it
 _NOT_INTERPOLATED = ("P", "PA", "La", "RGBa", "YCbCr", "HSV", "LAB")  # modes whose numbers cannot be averaged
 _KEPT = ("icc_profile", "exif", "dpi", "compression")  # metadata that is written again
@@ -67,21 +68,21 @@ def _moved(image: NDArray[Any], poses: Poses, i: int, fill: ArrayLike | None, *,
     return turn_image(image, float(poses.angles[i]), mirrored=mirrored, shift=tuple(shift), fill=fill, expand=expand)
 
 
-def _certain(poses: Poses, n: int, what: str, *, guess: bool) -> NDArray[np.bool_]:
+def _certain(poses: Poses, n: int, what: str, *, include_ambiguous: bool) -> NDArray[np.bool_]:
     if n != len(poses):
         raise InputError(f"there are {n} {what}s but {len(poses)} poses; give one {what} for each source.")
-    return poses.found & (guess | ~poses.ambiguous)
+    return poses.found & (include_ambiguous | ~poses.ambiguous)
 
 
 def upright_images(
-    images: NDArray[Any], poses: Poses, *, fill: float | None = None, expand: bool = False, guess: bool = False
-) -> NDArray[Any]:
+    images: Pixels, poses: Poses, *, fill: float | None = None, expand: bool = False, include_ambiguous: bool = False
+) -> Pixels:
     """Sources (n, height, width[, channels]), at any resolution, moved into their poses; ambiguous ones stay.
 
     ``fill`` is the value of the corners, by default the median of each border; ``expand`` enlarges the canvas so that
-    nothing is cut off; ``guess`` also moves images with an ambiguous pose. Clouds (n, points, 3) are rotated in space.
+    nothing is cut off; ``include_ambiguous`` also moves ambiguous images. Clouds (n, points, 3) are rotated in space.
     """
-    certain = _certain(poses, len(images), "image", guess=guess)
+    certain = _certain(poses, len(images), "image", include_ambiguous=include_ambiguous)
     if poses.rotations is not None:
         if images.ndim != 3 or images.shape[2] != 3:
             raise InputError("rotations in space move point clouds (n, points, 3), not other signals.")
@@ -113,28 +114,28 @@ def upright_files(
     *,
     fill: float | None = None,
     expand: bool = False,
-    guess: bool = False,
+    include_ambiguous: bool = False,
 ) -> dict[str, int]:
-    """Write files of a folder, moved into their poses, to ``out/upright``; ambiguous ones are copied to ``out/unsure``.
+    """Write files of a folder, moved into their poses, to ``out/upright``, and copies of others to ``out/ambiguous``.
 
     The originals are read at full resolution and depth and resampled once (bicubic); names, folders and metadata stay.
     Options are those of :func:`upright_images`. Returns the number of files in each folder.
     """
     if poses.rotations is not None:
         raise InputError("rotations in space do not apply to image files; use poses.rotations on your own data.")
-    certain = _certain(poses, len(files), "file", guess=guess)
+    certain = _certain(poses, len(files), "file", include_ambiguous=include_ambiguous)
 
     def write(block: Block) -> None:
         for i in range(block.start, block.stop):
             original = Path(folder) / files[i]
-            with whole_file(Path(out) / ("upright" if certain[i] else "unsure") / files[i]) as partial:
+            with whole_file(Path(out) / ("upright" if certain[i] else "ambiguous") / files[i]) as partial:
                 if certain[i]:
                     _move_file(original, partial, poses, i, fill, expand=expand)
                 else:
                     shutil.copyfile(original, partial)
 
     list(Threads().map(write, row_blocks(len(files), block_rows=4), stage="upright"))
-    return {"upright": int(certain.sum()), "unsure": int((~certain).sum())}
+    return {"upright": int(certain.sum()), "ambiguous": int((~certain).sum())}
 
 
 def _read(path: Path) -> tuple[NDArray[Any], str, str, dict[str, Any]]:

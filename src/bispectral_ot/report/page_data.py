@@ -298,11 +298,11 @@ def _pair(
 
 
 def pair_sentence(pair: Pair, *, level: float, decided: bool = False) -> str:
-    """Distance of a pair relative to the normal distance, and a verdict unless the tests of changes give one."""
+    """Distance of a pair relative to its reference, and a verdict unless the tests of changes give one."""
     found = f"{pair.ratio:.3g}" if abs(pair.ratio) < 100 else f"{pair.ratio:,.0f}"
-    size = f"{found} times the normal distance of two samples of one population"
+    size = f"{found} times the distance expected between two samples of one population"
     if not np.isfinite(pair.ratio):
-        size = "the normal distance is unknown for sets this small"
+        size = "the reference is unknown for sets this small"
     if pair.p_value is None or decided:
         test = "not tested" if pair.p_value is None else f"p = {pair.p_value:.3g} by the test of the distance"
         return f"{size[0].upper()}{size[1:]}; {test}."

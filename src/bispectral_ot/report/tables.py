@@ -102,7 +102,7 @@ def outlier_table(match: Match) -> pd.DataFrame | None:
 
 
 def confusion_table(table: ClassTable) -> pd.DataFrame:
-    """``confusion.csv``: source classes down, labels given across, counts."""
+    """``confusion.csv``: counts, with source classes as rows and assigned labels as columns."""
     rows = pd.Index(table.rows, name="source class")
     return pd.DataFrame(table.counts, index=rows, columns=table.columns).reset_index()
 
@@ -130,7 +130,7 @@ def contributor_table(comparison: Comparison, datasets: Sequence[Dataset]) -> pd
             for index, part, counterpart in zip(*top, strict=True):
                 first, second = _place(sets[name], index), _place(sets[other], counterpart)
                 rows.append([pair.source, pair.target, name, *first, part, *second])
-    header = ["source", "target", "set", "image", "file", "contribution", "counterpart", "counterpart_file"]
+    header = ["source", "target", "set", "position", "file", "contribution", "counterpart", "counterpart_file"]
     return pd.DataFrame(rows, columns=header)
 
 

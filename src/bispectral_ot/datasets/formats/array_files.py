@@ -216,7 +216,7 @@ def read_idx(path: Path) -> NDArray[Any]:
         content = file.read(expected + 1)  # no more: a packed file may have no end
         if len(content) != expected:
             found = "fewer" if len(content) < expected else "more"
-            raise DatasetError(f"{path} is damaged: its header names {expected:,} bytes, but {found} follow.")
+            raise DatasetError(f"{path} is damaged: its header declares {expected:,} bytes, but {found} follow.")
         return np.frombuffer(content, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
 

@@ -9,13 +9,13 @@ function quantities(sets) {
   const start = Math.min(longest / 1.5, ...sets.pairs.map(length));
   const unit = unitOf(farthest);
   const strength = (value, end) => 0.03 + 0.92 * Math.min(1, Math.max(0, value / end));
-  const found = [["distance", { title: "Distance", caption: `Distance${unit.words}: stronger colours are farther.`,
+  const found = [["distance", { title: "Distance", caption: `Distance${unit.words}: stronger colours are larger distances.`,
     text: (pair) => unit.text(pair.distance), shade: (pair) => strength(length(pair) - start, longest - start) }]];
   if (sets.pairs.some((pair) => pair.ratio !== null))
-    found.push(["ratio", { title: "Times normal", caption: "Distance in multiples of the normal distance of two samples of one population.",
+    found.push(["ratio", { title: "Ratio", caption: "Distance divided by its reference, the distance expected between two samples of one population.",
       text: (pair) => (pair.ratio === null ? "–" : short(pair.ratio)), shade: (pair) => strength(Math.log(Math.max(1, pair.ratio)), Math.log(ratio)) }]);
   if (sets.tested)
-    found.push(["p", { title: "p-value", caption: "p-value of the permutation test: stronger colours are smaller.",
+    found.push(["p", { title: "p-value", caption: "p-value of the permutation test: stronger colours are smaller p-values.",
       text: (pair) => (pair.p_value === null ? "–" : figure(pair.p_value, 2).replace(/^0\./, ".")), shade: (pair) => (pair.p_value === null ? 0 : strength(Math.log(pair.p_value), Math.log(0.001))) }]);
   return new Map(found);
 }
@@ -100,7 +100,7 @@ class Sets {
   shownWords(pair) {
     const shown = pair.top.reduce((sum, top) => sum + top.length, 0);
     const few = shown < pair.contributors ? ` The page shows ${shown} of ${pair.contributors} that are known, because there are ${plural(this.pairs.length, "pair")}; contributors.csv has all.` : "";
-    return `Below each, its share of the distance.${few}`;
+    return `Below each image: its contribution, as a fraction of the distance.${few}`;
   }
 }
 
@@ -153,7 +153,7 @@ class HeatView {
   }
 }
 
-const COLUMNS = [["name", "sets"], ["ratio", "times normal"], ["p_value", "p"], ["distance", "distance"], ["error", "error"], ["reference", "normal distance"], ["low", "interval"]];
+const COLUMNS = [["name", "sets"], ["ratio", "ratio"], ["p_value", "p-value"], ["distance", "distance"], ["error", "error"], ["reference", "reference"], ["low", "interval"]];
 
 // All pairs, to sort and to filter.
 class PairsView {
@@ -242,19 +242,18 @@ function comparisonFacts(sets) {
   const { settings, seconds: spent, scale, shape } = sets.facts;
   const body = make("tbody");
   const row = (name, value) => value && body.append(make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, value)));
-  row("Distance", settings.reg === 0 ? "exact transport; 0 between a set and itself" : "debiased Sinkhorn divergence; 0 between a set and itself, never clamped");
+  row("Distance", "debiased Sinkhorn divergence; 0 between a set and itself, not clipped at 0");
   row("Unit", `${figure(scale)} (${settings.metric ?? "cost"}): the largest cost within a set, without the top 1 %`);
-  row("Normal distance", "mean distance of two samples of these sizes from one population, estimated from random halves and quarters of each set");
+  row("Reference", "mean distance between two samples of these sizes from one population, estimated from random halves and quarters of each set");
   row("Images", sets.facts.kind === "images" ? shape.join(" × ") : null);
   row("Prepared", [settings.center && "centred", settings.resize && `resized to ${settings.resize}`, settings.grey && "made grey", settings.limit && `at most ${count(settings.limit)} of each set`, settings.normalize && "pixels normalized to mean 0, deviation 1"].filter(Boolean).join("; "));
   row("Symmetry", settings.symmetry);
   row("Features", settings.features && `${settings.features}${settings.columns ? `, ${plural(settings.columns, "column")}` : ""}`);
   row("Metric", settings.metric);
   row("Labels", settings.labels ? "the distance between classes is added to the cost between their images" : null);
-  row("Regularization", settings.reg === 0 ? "none (exact transport)" : settings.reg && `${settings.reg} of the unit`);
-  row("Marginals", settings.marginals);
+  row("Regularization", settings.reg && `${settings.reg} of the unit`);
   row("Test", settings.permutations ? `${plural(settings.permutations, "permutation")}, at most ${count(settings.test_images)} images of a set` : "none");
-  row("Interval", settings.bootstrap ? `bootstrap of ${settings.bootstrap}; unreliable if two sets are of one population` : null);
+  row("Interval", settings.bootstrap ? `bootstrap of ${settings.bootstrap}; unreliable if both sets come from one population` : null);
   row("Converged", sets.pairs.every(({ converged }) => converged) ? "yes, all pairs" : `NO: ${count(sets.pairs.filter(({ converged }) => !converged).length)} of ${plural(sets.pairs.length, "pair")} missed the tolerance`);
   row("Seed", String(settings.seed ?? ""));
   row("Time", Object.entries(spent).map(([stage, time]) => `${stage} ${seconds(time)}`).join(", "));
@@ -278,7 +277,7 @@ function findings(sets) {
     sets.tested ? `${count(different)} of ${plural(pairs.length, "pair")} changed; about ${figure(chance, chance < 10 ? 1 : 2)} would be expected by chance (p ≤ ${sets.level}).` : "Not tested (--permutations 199 tests every pair)."].join(" ");
 }
 
-// Verdict of quality control: same, changed or moved, and the distance relative to the normal one.
+// Verdict of quality control: same, changed or moved, and the distance relative to its reference.
 function verdict(sets) {
   const { pairs, names } = sets;
   const changed = pairs.filter((pair) => sets.differs(pair));
@@ -287,7 +286,7 @@ function verdict(sets) {
   const words = pairs.length === 1 ? (sets.differs(worst) ? (moved.length ? `Changed: ${moved[0].changes[0].replace("all of these", "several properties")}` : "Changed") : worst.verdict === "undecided" ? "Undecided" : "No change found") : `${count(changed.length)} of ${count(pairs.length)}`;
   const what = pairs.length === 1 ? worst.sentence : `pairs changed at the ${sets.level} level`;
   const grid = [make("div", { class: "answer" }, make("h3", {}, pairs.length === 1 ? `${names[0]} and ${names[1]}` : "Verdict"), make("p", { class: "number" }, make("strong", { class: !sets.tested || worst.verdict === "undecided" ? null : changed.length ? "bad" : "good" }, sets.tested ? words : "Not tested")), make("p", { class: "muted" }, sets.tested ? what : "--permutations 199 tests whether the sets differ"))];
-  if (worst.ratio !== null) grid.push(answer("Distance", `${figure(worst.ratio, 3)} ×`, null, `the normal distance${pairs.length === 1 ? "" : `, ${names[worst.source]} and ${names[worst.target]}`}; two samples of one population have 1 on average`));
+  if (worst.ratio !== null) grid.push(answer("Distance", `${figure(worst.ratio, 3)} ×`, null, `its reference${pairs.length === 1 ? "" : ` (${names[worst.source]} and ${names[worst.target]})`}; for two samples of one population, the ratio is 1 on average`));
   const told = [...sets.symmetry_tests].sort((a, b) => (a.verdict === "same") - (b.verdict === "same")).slice(0, 3); // pairs that changed come first
   if (told.length) grid.push(make("div", { class: "answer" }, make("h3", {}, "What changed"), ...told.map(({ sentence }) => make("p", { class: "verdict-line" }, sentence))));
   return make("div", { class: "answer-grid" }, ...grid);

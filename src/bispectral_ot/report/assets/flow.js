@@ -111,7 +111,7 @@ function confusionTable(panel, rows, select, everything) {
   const pictures = (side, labels, draw) => (labels.length <= 40 ? panel.samples(side, labels).map((slot) => (slot < 0 ? null : draw(slot))) : null);
   const { sources } = panel;
   return heatTable({
-    caption: "Labels given to each source class, in % of the class. Press a cell to see its images.",
+    caption: "Labels assigned to the sources of each class, in % of the class. Press a cell to see its images.",
     rows: names, columns: titles, rowTitle: "class", columnTitle: "label",
     rowPictures: pictures(sources, rows, (slot) => panel.sourcePicture(slot, "var(--cell)", true)),
     columnPictures: pictures(panel.targets, columns, (slot) => panel.targetPicture(slot, "var(--cell)", true)),
@@ -119,7 +119,7 @@ function confusionTable(panel, rows, select, everything) {
     cell(i, j) {
       const number = panel.images(rows[i], columns[j]), share = number / panel.rowTotals[rows[i]];
       if (!number) return null;
-      const words = `${names[i]} given ${titles[j]}: ${count(number)} of ${count(panel.rowTotals[rows[i]])} images, ${percent(share)}`;
+      const words = `${names[i]} labelled ${titles[j]}: ${count(number)} of ${count(panel.rowTotals[rows[i]])} images, ${percent(share)}`;
       const slots = everything.filter((slot) => sources.label[slot] === rows[i] && sources.given[slot] === columns[j]);
       const press = (button) => select(button, `${names[i]} → ${titles[j]}`, slots, number);
       return { text: share >= 0.005 ? (100 * share).toFixed(0) : "·", label: words, shade: Math.pow(share, 0.7), kind: !panel.judged || names[i] === titles[j] ? "own" : "other", press, number: slots.length && number };
@@ -133,7 +133,7 @@ function largestError(view, panel) {
   return [...view.querySelectorAll("td.other button")].reduce((best, button) => (best && number(best) >= number(button) ? best : button), null);
 }
 
-// One bar for each class: labels given, the estimated proportion with its interval, and the proportion in the target.
+// One bar for each class: assigned labels, the estimated proportion with its interval, and the proportion in the target.
 function classBars(panel) {
   const { facts } = panel;
   const target = facts.proportions;
@@ -163,6 +163,6 @@ function classBars(panel) {
     orders: [["images", "most images first", (one, other) => other.images - one.images || one.j - other.j], ["name", "by name", (one, other) => one.name.localeCompare(other.name, "en", { numeric: true })],
       ...(target ? [["difference", "largest difference first", (one, other) => difference(other) - difference(one)]] : [])] });
   list.update();
-  const legend = target ? make("p", { class: "muted" }, "Bar: labels given. ", make("span", { class: "key whisker-key" }), " 90 % interval of the estimated proportion in the source. ", make("span", { class: "key tick-key" }), " proportion in the target.") : null;
-  return make("div", { class: "class-bars" }, list.tools, legend, make("table", { class: "class-table" }, make("caption", {}, "Labels given to the sources"), body), list.more, gallery?.element);
+  const legend = target ? make("p", { class: "muted" }, "Bar: assigned labels. ", make("span", { class: "key whisker-key" }), " 90 % interval of the estimated proportion in the source. ", make("span", { class: "key tick-key" }), " proportion in the target.") : null;
+  return make("div", { class: "class-bars" }, list.tools, legend, make("table", { class: "class-table" }, make("caption", {}, "Labels assigned to the sources"), body), list.more, gallery?.element);
 }

@@ -52,8 +52,8 @@ class PairView {
     const row = (name, ...value) => body.append(make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, ...value)));
     row("Distance", `${figure(pair.distance)} ± ${pair.error.toExponential(1)}`, note("numerical error of the divergence"));
     if (pair.reference !== null) {
-      row("Normal distance", figure(pair.reference), note(`mean of two samples of ${count(sets.sizes[pair.source])} and ${count(sets.sizes[pair.target])} images from one population`));
-      row("Times normal", figure(pair.ratio, 3), note(`less sampling: ${figure(pair.distance - pair.reference, 3)}`));
+      row("Reference", figure(pair.reference), note(`mean distance between two samples of ${count(sets.sizes[pair.source])} and ${count(sets.sizes[pair.target])} images from one population`));
+      row("Ratio", figure(pair.ratio, 3), note(`less sampling: ${figure(pair.distance - pair.reference, 3)}`));
     }
     if (pair.p_value === null) row("Test of the distance", "none", note("run again with --permutations 199"));
     else {
