@@ -102,7 +102,7 @@ class Options:
         return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
-        """Values in JSON's own types; objects, which only Python can pass, as their ``repr``."""
+        """Values as JSON types; objects, which only Python can pass, as their ``repr``."""
         found = {}
         for name, value in vars(self).items():
             if name not in self._of_the_call:
