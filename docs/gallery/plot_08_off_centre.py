@@ -43,8 +43,8 @@ for axes, index in zip(several.T.flat, range(0, 150, 7)):
     axes.set_axis_off()
 
 # %%
-# For centred images, rotation is enough. For shifted images it is not: only the local features, which do not depend on
-# position, still help.
+# For centred images, rotation is enough. For shifted images it is less accurate: only the local features, which do not
+# depend on position, are the same.
 sides = {"centred": (constellations(0, 0), constellations(0, 1)), "shifted": (source, target)}
 for symmetry in ("none", "rotation", "rotation-translation"):
     for name, both in sides.items():

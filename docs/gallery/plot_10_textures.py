@@ -50,7 +50,8 @@ for column, kind in zip(several.T, range(5), strict=True):
     column[0].set_title(KINDS[kind], fontsize=9)
 
 # %%
-# The weight of the global part relative to the local part.
+# The weight of the global part relative to the local part. Pixels do not suit textures: the warning that labels of the
+# target look wrong is a false alarm.
 match = bot.match(source, target)
 print(f"weight of the global part: {match.feature_map.transformer.coupled_weight_:.2f}")
 print(f"matched to their own class: {bot.class_preservation(match).accuracy:.1%}")

@@ -102,7 +102,7 @@ class Options:
         return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
-        """Values in JSON's own types; objects, which only Python can pass, as their ``repr``."""
+        """Values as JSON types; objects, which only Python can pass, as their ``repr``."""
         found = {}
         for name, value in vars(self).items():
             if name not in self._of_the_call:
@@ -180,7 +180,7 @@ class CompareOptions(FeatureOptions):
     """Options of :func:`~bispectral_ot.compare`."""
 
     labels: bool = option(False, "Add the distance between classes to the cost.")
-    reg: float = option(0.13, "Entropic regularization, relative to the 99 % quantile of costs.", bounds="above 0")
+    reg: float = option(0.13, "Entropic regularization, relative to the 99% quantile of costs.", bounds="above 0")
     permutations: int = option(0, "Permutations per pair (0: none, or 199 for symmetry tests).", TESTS, bounds=_NATURAL)
     bootstrap: int = option(0, "Bootstrap samples per pair (0: no interval).", TESTS, bounds=_NATURAL)
     symmetry_tests: bool = option(False, "Test which changes explain the difference of each pair.", TESTS)
@@ -252,7 +252,7 @@ class RuntimeOptions(Options):
     """Memory and machines."""
 
     working_memory: str | None = option(
-        None, "Memory budget, such as 4GB.", MEMORY, shown="70 % of the free memory", parse=parse_bytes
+        None, "Memory budget, such as 4GB.", MEMORY, shown="70% of the free memory", parse=parse_bytes
     )
     scheduler: str | None = option(
         None,

@@ -76,7 +76,7 @@ def test_the_run_has_what_a_match_has_and_more(run):
     results = json.loads((out / "results.json").read_text())
     assert results["poses"]["certain"] == results["upright"]["upright"]
     assert results["poses"]["unit"] == "degrees"
-    assert all(words in outcome.stdout for words in ("certain (90 % interval", "images rotated"))
+    assert all(words in outcome.stdout for words in ("certain (90% interval", "images rotated"))
     assert '"poses":[[' in (out / "report.html").read_text()
 
 

@@ -40,7 +40,7 @@ def test_auto_leaves_filled_corners_of_images_turned_in_place_out(folders):
 
 
 def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
-    with pytest.warns(bot.DataWarning, match=r"'(picture|common)' was chosen .*targets matched to sources .*--frame"):
+    with pytest.warns(bot.DataWarning, match=r"'(picture|common)' was chosen .*matched to sources .*--frame"):
         found = bot.match(folders / "enlarged", folders / "target")
     assert found.settings["frame"] in (["picture", "canvas"], ["common", "common"])
     canvas = bot.match(folders / "enlarged", folders / "target", frame="canvas")

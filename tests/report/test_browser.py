@@ -49,7 +49,7 @@ def test_answers_come_first_and_settings_last(browser: Browser, plain: Path) -> 
     assert not browser.all("details[open]")
     number = browser.texts("#overview .answer .number")[0]
     share = browser.run("return document.querySelector('.gauge').style.getPropertyValue('--share')")
-    assert number == f"{100 * float(share):.1f}\u00a0%"
+    assert number == f"{100 * float(share):.1f}%"
     browser.click(browser.all("#about summary")[0])
     WebDriverWait(browser.driver, 20).until(lambda _: browser.all("#about .curve svg"))
     assert browser.logs() == ([], [])
@@ -63,7 +63,7 @@ def test_bars_and_sentences_show_the_same_numbers(browser: Browser, plain: Path)
     )
     assert len(shown) >= 4
     for share, text in shown:
-        assert abs(100 * float(share) - float(text.replace("< ", "").removesuffix("\u00a0%"))) <= 0.51
+        assert abs(100 * float(share) - float(text.replace("< ", "").removesuffix("%"))) <= 0.51
 
 
 def test_a_label_is_corrected_by_keys_and_by_name_and_exported(browser: Browser, plain: Path, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_confusion_cell_shows_its_images(browser: Browser, demo: Path) -> None
     browser.click(browser.all(f"{panel} .gallery [data-value=wrong]")[0])
     assert browser.all(f"{panel} .match") == []
     browser.click(browser.all(f"{panel} .reset")[0])
-    shown = [float(text.split("probability ")[1].split("\u00a0%")[0]) for text in browser.texts(f"{panel} .verdict")]
+    shown = [float(text.split("probability ")[1].split("%")[0]) for text in browser.texts(f"{panel} .verdict")]
     assert shown == sorted(shown)
     browser.click(browser.all(f"{panel} .match .open")[0])
     assert browser.driver.switch_to.active_element.get_attribute("class") == "check"

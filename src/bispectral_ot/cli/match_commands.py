@@ -96,7 +96,7 @@ def upright(
     Example: bispectral-ot upright parts/ catalogue/ --fill 255 --expand --out runs/parts
 
     RUN contains the files of `match`, poses.csv (angle in degrees, counter-clockwise; score: probability that it is
-    within 30 degrees of the true pose; half-width of a 90 % interval), upright/ (the original files, rotated once at
+    within 30 degrees of the true pose; half-width of a 90% interval), upright/ (the original files, rotated once at
     full resolution) and ambiguous/ (unchanged files with an ambiguous pose). For arrays: upright.npz.
     """
     matching = opt.MatchOptions(symmetry=options.symmetry, features=options.features)
@@ -410,7 +410,7 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
     facts["converged"] = f"{state}, marginal error {found['marginal_error']:.1e} (tolerance {found['tol']:g})"
     if poses := found.get("poses"):
         width = poses["median_uncertainty"]
-        precision = "" if width is None else f" (90 % interval: +- {width:.1f} {poses['unit']}, median)"
+        precision = "" if width is None else f" (90% interval: +- {width:.1f} {poses['unit']}, median)"
         facts["poses"] = f"{poses['certain']:,} certain{precision}, {poses['ambiguous']:,} ambiguous"
     if placed := found.get("upright"):
         facts["upright"] = "{:,} images rotated, {:,} left unchanged".format(*placed.values())
@@ -439,7 +439,7 @@ def expected_facts(found: Mapping[str, Any]) -> dict[str, str]:
     shift, n = found["shift"], found["to_check"]
     value = ExpectedAccuracy(*(found[f"expected_accuracy{end}"] for end in ("", "_low", "_high")))
     facts = {"expected": f"accuracy {value}" + "; not reliable, see shift" * shift["differs"], "shift": shift["words"]}
-    return facts | ({"to check": f"{count_of(n, 'label')} of lowest probability, for 95 % accuracy"} if n else {})
+    return facts | ({"to check": f"{count_of(n, 'label')} of lowest probability, for 95% accuracy"} if n else {})
 
 
 def _print_demo(found: dict[str, Any], out: Path) -> None:

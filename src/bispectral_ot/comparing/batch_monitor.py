@@ -56,9 +56,9 @@ class BatchResult:
 class Monitor:
     """Reference set to which batches of new images are compared; see :meth:`fit`.
 
-    Each batch is compared by the distances of its mean embeddings from those of the reference, for the kernels of the
-    symmetry test that allows for one change, and so is a weighted mean of all batches since the last alarm. Thresholds
-    come from simulated batches, which are bootstrap samples of the reference.
+    The statistic of a batch is the largest distance between its mean embeddings and those of the reference, for the
+    kernels of one symmetry test. A weighted mean of all batches since the last alarm is compared in the same way.
+    Thresholds come from simulated batches, which are bootstrap samples of the reference.
 
     Examples
     --------
@@ -90,8 +90,8 @@ class Monitor:
     def fit(cls, reference: AnySet, *, run_length: int = 200, allowing_for: str = "nothing", seed: int = 0) -> Self:
         """Monitor for a reference set of at least a few hundred images, more than a batch has.
 
-        ``run_length`` is the expected number of batches between two false alarms, ``allowing_for`` a change that is no
-        reason for an alarm: a name in :data:`~bispectral_ot.comparing.change_tests.CHANGES`.
+        ``run_length`` is the expected number of batches between two false alarms, ``allowing_for`` a change that does
+        not raise an alarm: a name in :data:`~bispectral_ot.comparing.change_tests.CHANGES`.
         """
         check_integer("run_length", run_length, minimum=2)
         check_choice("change", allowing_for, CHANGES)
@@ -213,7 +213,7 @@ class Monitor:
         return replace(result, verdict=verdict, sentence=sentence + found.sentence)
 
     def save(self, path: str | Path) -> None:
-        """Write the monitor to one ``.npz`` file, with all thresholds and what recent batches have shown."""
+        """Write the monitor to one ``.npz`` file, with all thresholds and the state of recent batches."""
         write_record(Path(path), vars(self))
 
     @classmethod

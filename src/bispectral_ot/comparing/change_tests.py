@@ -174,7 +174,7 @@ class SymmetryTests:
         return sentence.replace("all of these", "all tested changes together")
 
     def summary(self) -> dict[str, Any]:
-        """Fields, corrected p-values, verdict and sentence in JSON's own types."""
+        """Fields, corrected p-values, verdict and sentence as JSON types."""
         verdict = {"verdict": self.verdict.kind, "changes": [*self.verdict.changes]}
         return asdict(self) | {"adjusted": self.adjusted} | verdict | {"sentence": self.sentence}
 

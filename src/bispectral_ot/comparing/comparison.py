@@ -33,8 +33,8 @@ class Pair:
     distance : debiased divergence; may be negative by less than ``error``
     error : bound on the difference from the exact divergence of these images
     reference : average distance of two samples of these sizes of one population
-    source_contributions, target_contributions : (n,) and (m,) what each image adds; they sum to ``distance``
-    source_counterparts, target_counterparts : (k,) those of the images that contribute most, in their order
+    source_contributions, target_contributions : (n,) and (m,) contribution of each image; the sum is ``distance``
+    source_counterparts, target_counterparts : (k,) best counterparts of the images that contribute most
     p_value, low, high : of the permutation test, and interval of the bootstrap; None without these
     """
 
@@ -126,18 +126,18 @@ class Comparison:
 
     @property
     def errors(self) -> Vector:
-        """(N, N) bounds on the errors of the distances."""
+        """Bounds (N, N) on the errors of the distances."""
         return self._matrix("error")
 
     @property
     def references(self) -> Vector:
-        """(N, N) average distances of samples of one population; on the diagonal, two of the size of the set."""
+        """Average distances (N, N) between samples of one population; on the diagonal, two of the size of the set."""
         own = [2 * bias.part(size) for bias, size in zip(self.biases, self.sizes, strict=True)]
         return self._matrix("reference") + np.diag(own)
 
     @property
     def p_values(self) -> Vector:
-        """(N, N) of the permutation tests; NaN without them, 1 on the diagonal."""
+        """p-values (N, N) of the permutation tests; NaN without them, 1 on the diagonal."""
         return self._matrix("p_value") + np.eye(len(self.names))
 
     @property
@@ -146,14 +146,14 @@ class Comparison:
         return all(pair.converged for pair in self.pairs)
 
     def pair(self, source: str, target: str) -> Pair:
-        """Pair of these names, in either order."""
+        """Pair of two sets, given by their names in either order."""
         for pair in self.pairs:
             if {pair.source, pair.target} == {source, target}:
                 return pair
         raise InputError(f"there is no pair {source!r} and {target!r}; the sets are {', '.join(self.names)}.")
 
     def class_contributions(self, source: str, target: str) -> dict[str, dict[str, float]]:
-        """Contribution of each class to the distance of a pair, by set and class; they sum to it."""
+        """Contributions of the classes to the distance of a pair, by set and class; their sum is the distance."""
         pair = self.pair(source, target)
         found = {}
         for name, parts in ((pair.source, pair.source_contributions), (pair.target, pair.target_contributions)):
@@ -164,7 +164,7 @@ class Comparison:
         return found
 
     def table(self) -> list[dict[str, Any]]:
-        """Row for each pair: names and the figures of :data:`COLUMNS`; None where there is none."""
+        """List with one row per pair: names and the figures of :data:`COLUMNS`; None where there is none."""
         return [{name: getattr(pair, name) for name in COLUMNS} for pair in self.pairs]
 
     def to_frame(self) -> DataFrame:

@@ -27,8 +27,8 @@ class Distance(ABC):
     """Distances between n sources and m targets, computed by blocks of rows.
 
     A subclass of your own needs ``shape``, ``metric`` (a name for reports) and :meth:`rows`;
-    :meth:`Cost.from_distance <bispectral_ot.Cost.from_distance>` does the rest. ``rows_at_once`` make a good block, and
-    ``feature_bytes`` is the memory that the distance itself keeps; ``stored_as`` asks for one storage.
+    :meth:`Cost.from_distance <bispectral_ot.Cost.from_distance>` does the rest. ``rows_at_once`` is a good block size,
+    and ``feature_bytes`` is the memory that the distance itself keeps; ``stored_as`` asks for one storage.
     """
 
     shape: tuple[int, int]

@@ -38,7 +38,7 @@ class Dataset:
         point clouds (n, points, 3), or a list of arrays (points_i, 3), kept as one array whose unused rows are NaN;
         ``"volumes"`` for voxels (n, depth, height, width); ``"vectors"``, see :meth:`from_vectors`.
     vectors
-        Of the kind ``"vectors"``: rows (n, columns) that are matched in place of the images, which illustrate reports.
+        Rows (n, columns) of the kind ``"vectors"``; they are matched, and images are only shown in reports.
     placement : Frame by which :func:`load` placed the images on their canvas; None for the whole canvas.
 
     Examples

@@ -350,5 +350,5 @@ class FrameChoice:
         placements = tuple(geometry.cut for geometry in geometries)
         framed = [name for name, placement in zip(names, placements, strict=True) if placement != Placement()]
         chosen = f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin or corners"
-        warn(f"{chosen} that an editor filled; these are left out. Choose with frame=... (--frame).", DataWarning)
+        warn(f"{chosen} filled by an editor; these are left out. Choose a frame with frame=... (--frame).", DataWarning)
         return placements

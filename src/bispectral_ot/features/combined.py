@@ -189,7 +189,7 @@ class Join(_SideBySide):
     Weights are learned without labels, from images after random motions of the symmetry: ``r^2 min(1, 1.25 a)^3``, with
     r the information about the identity of a moved image, relative to that of the best part, and a the least
     ``o(q, p) / o(p, q)`` over all parts q that have at least half of its information, where ``o(p, q)`` are the odds
-    e / (1 - e) of the share e of the variance of part p that neighbours in part q explain.
+    e / (1 - e) of the fraction e of the variance of part p that neighbours in part q explain.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class Encoder(BatchTransformer):
     layout : "channels-first" (default of modules and ONNX models) or "channels-last" (default of functions).
     batch : Images that are encoded at a time.
     device : Device of a ``torch.nn.Module``; that of its parameters by default.
-    key : Name and version of a function, whose rows are kept in memory only without it; others are known by content.
+    key : Name and version of a function, to cache its rows on disk; other encoders are identified by their content.
 
     Attributes
     ----------
@@ -229,7 +229,7 @@ class Encoder(BatchTransformer):
 class Orbit(BatchTransformer):
     """Rows of an encoder over a finite group of transformations of the image, pooled: invariant under the group.
 
-    Each column of ``f(g) = encoder(g^-1 image)`` is a signal on the group, with an invariant mean, maximum, bispectrum.
+    Each column of ``f(g) = encoder(g^-1 image)`` is a signal on the group, with invariant mean, maximum and bispectrum.
 
     Parameters
     ----------

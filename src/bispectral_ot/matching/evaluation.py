@@ -179,7 +179,7 @@ def plot_match(match: Match, kind: PlotKind | None, *, n: int, k: int, ax: Axes 
         title = "Classes that correspond" if table.accuracy is None else f"accuracy {table.accuracy:.1%}"
         own = None if table.accuracy is None else np.equal.outer(np.array(table.rows), np.array(table.columns))
         ax = drawing.draw_matrix(ax, table.fractions, table.rows, table.columns, form="%", title=title, own=own)
-        ax.set(ylabel="class of the source", xlabel="label given (% of the row)")
+        ax.set(ylabel="class of the source", xlabel="assigned label (% of the row)")
         return ax
     if match.source is None:
         raise InputError("this match has no images, which plot('pairs') needs; plot('classes') needs none.")

@@ -26,9 +26,9 @@ _MOST_COPIES = 0.2  # of the targets; without copies 0.012 at most, and 0.11 for
 
 
 class Outliers(NamedTuple):
-    """Outliers of one set with respect to the other; a score is a p-value.
+    """Outliers of one set with respect to the other; scores are p-values.
 
-    It is the fraction of the other set's elements that are at least as far from the rest of their set as this is.
+    The score is the fraction of the other set's elements that are at least as far from the rest of their set.
     """
 
     indices: Index  # (k,) elements whose score is below the given level, the most distant first

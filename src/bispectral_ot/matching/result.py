@@ -37,7 +37,7 @@ KEPT_MATCHES = 10
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Two datasets paired by content.
+    """Match of two datasets: labels, best targets, class proportions, outliers, poses and distance.
 
     Examples
     --------

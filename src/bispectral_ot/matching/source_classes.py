@@ -74,7 +74,7 @@ class ExpectedAccuracy(NamedTuple):
 
     def __str__(self) -> str:
         rough = "; rough: there are few images" if self.high - self.low > 0.2 else ""
-        return f"{self.value:.1%} (90 % interval {self.low:.1%} to {self.high:.1%}{rough})"
+        return f"{self.value:.1%} (90% interval {self.low:.1%} to {self.high:.1%}{rough})"
 
 
 class Shift(NamedTuple):
@@ -94,7 +94,7 @@ class Shift(NamedTuple):
             return f"{words}; the expected accuracy is not reliable"
         if self.p_value < 0.01:
             return f"small: sources differ from targets ({p_value}), but labels are as probable as those of targets"
-        return f"none found: up to the symmetry, sources look like targets at the 1 % level ({p_value})"
+        return f"none found: up to the symmetry, sources look like targets at the 1% level ({p_value})"
 
 
 NO_SHIFT_TEST = Shift(np.nan, np.nan, np.nan, False)

@@ -156,7 +156,7 @@ def sinkhorn_divergence(
         S(a, b) = OT_\epsilon(a, b) - \tfrac12 OT_\epsilon(a, a) - \tfrac12 OT_\epsilon(b, b), \quad
         OT_\epsilon(a, b) = \min_P \langle P, C \rangle + \epsilon\, KL(P \,|\, a b^T),
 
-    where P has the marginals a and b, or pays ``unbalanced`` times the Kullback-Leibler divergence for others.
+    where P has the marginals a and b. With ``unbalanced``, other marginals cost this factor times their KL divergence.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class Sinkhorn:
     ``KL(x | w) = sum x log(x / w) - x + w``: elements without counterpart send and receive less.
 
     Each iteration is one pass over the cost, with Anderson acceleration; small regularizations are approached by
-    halving, with Newton steps on the few entries that carry mass. ``converged`` is a measurement of the result.
+    halving, with Newton steps on the few entries that carry mass. ``converged`` depends on the measured error.
 
     Parameters
     ----------

@@ -243,7 +243,7 @@ function comparisonFacts(sets) {
   const body = make("tbody");
   const row = (name, value) => value && body.append(make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, value)));
   row("Distance", "debiased Sinkhorn divergence; 0 between a set and itself, not clipped at 0");
-  row("Unit", `${figure(scale)} (${settings.metric ?? "cost"}): the largest cost within a set, without the top 1 %`);
+  row("Unit", `${figure(scale)} (${settings.metric ?? "cost"}): the largest cost within a set, without the top 1%`);
   row("Reference", "mean distance between two samples of these sizes from one population, estimated from random halves and quarters of each set");
   row("Images", sets.facts.kind === "images" ? shape.join(" × ") : null);
   row("Prepared", [settings.center && "centred", settings.resize && `resized to ${settings.resize}`, settings.grey && "made grey", settings.limit && `at most ${count(settings.limit)} of each set`, settings.normalize && "pixels normalized to mean 0, deviation 1"].filter(Boolean).join("; "));

@@ -26,11 +26,11 @@ const plural = (number, one, many = `${one}s`) => `${count(number)} ${number ===
 
 function percent(share) {
   const value = 100 * share;
-  if (value > 0 && value < 0.1) return "< 0.1\u00a0%";
-  return `${value < 10 && value % 1 ? value.toFixed(1) : value.toFixed(0)}\u00a0%`;
+  if (value > 0 && value < 0.1) return "< 0.1%";
+  return `${value < 10 && value % 1 ? value.toFixed(1) : value.toFixed(0)}%`;
 }
 
-const tenths = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
+const tenths = (share) => `${(100 * share).toFixed(1)}%`;
 
 function figure(number, digits = 4) {
   if (number === null || number === undefined) return "–";

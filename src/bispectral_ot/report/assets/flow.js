@@ -163,6 +163,6 @@ function classBars(panel) {
     orders: [["images", "most images first", (one, other) => other.images - one.images || one.j - other.j], ["name", "by name", (one, other) => one.name.localeCompare(other.name, "en", { numeric: true })],
       ...(target ? [["difference", "largest difference first", (one, other) => difference(other) - difference(one)]] : [])] });
   list.update();
-  const legend = target ? make("p", { class: "muted" }, "Bar: assigned labels. ", make("span", { class: "key whisker-key" }), " 90 % interval of the estimated proportion in the source. ", make("span", { class: "key tick-key" }), " proportion in the target.") : null;
+  const legend = target ? make("p", { class: "muted" }, "Bar: assigned labels. ", make("span", { class: "key whisker-key" }), " 90% interval of the estimated proportion in the source. ", make("span", { class: "key tick-key" }), " proportion in the target.") : null;
   return make("div", { class: "class-bars" }, list.tools, legend, make("table", { class: "class-table" }, make("caption", {}, "Labels assigned to the sources"), body), list.more, gallery?.element);
 }

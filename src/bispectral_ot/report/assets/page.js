@@ -47,7 +47,7 @@ function answers(panel, several) {
   const { facts } = panel;
   const expected = facts.expected_accuracy, found = [];
   const majority = facts.majority == null ? null : `${tenths(facts.majority)} if all had the label of the largest class`;
-  if (expected != null) found.push(answer("Expected accuracy", tenths(expected), expected, `90\u00a0% interval ${tenths(facts.expected_accuracy_low)} to ${tenths(facts.expected_accuracy_high)}`, facts.shift?.differs ? "not reliable: see shift" : null));
+  if (expected != null) found.push(answer("Expected accuracy", tenths(expected), expected, `90% interval ${tenths(facts.expected_accuracy_low)} to ${tenths(facts.expected_accuracy_high)}`, facts.shift?.differs ? "not reliable: see shift" : null));
   if (facts.accuracy != null) found.push(answer("Accuracy", tenths(facts.accuracy), facts.accuracy, "of the sources get the label of their own class", majority));
   else if (expected == null && panel.labelled.target) found.push(answer("Expected accuracy", "unknown", null, "it needs two target classes of two images or more, and with balanced marginals, metric learning"), answer("Labels", count(facts.n), null, `from ${plural(facts.m, "target")} of ${plural(panel.columns.length, "class", "classes")}`));
   if (facts.shift) {
@@ -55,7 +55,7 @@ function answers(panel, several) {
     const [kind, verdict] = differs ? ["bad", "Shifted"] : p_value == null ? ["muted", "Not tested"] : ["good", p_value < 0.01 ? "Small" : "None found"];
     found.push(make("div", { class: "answer" }, make("h3", {}, "Shift"), make("p", { class: "number" }, make("strong", { class: kind }, verdict)), make("p", { class: differs ? "bad" : "muted" }, words.replace(/^(not tested|none found|small): /, ""))));
   }
-  if (facts.to_check != null) found.push(answer("To check", count(facts.to_check), null, facts.to_check ? "labels, least certain first, for an accuracy of 95\u00a0%" : "an accuracy of 95\u00a0% is expected without any check"));
+  if (facts.to_check != null) found.push(answer("To check", count(facts.to_check), null, facts.to_check ? "labels, least certain first, for an accuracy of 95%" : "an accuracy of 95% is expected without any check"));
   if (facts.outliers && facts.m * facts.outliers.level >= 1) found.push(answer("Outliers", count(facts.outliers.sources), null, `of ${plural(facts.n, "source")} are unlike the targets (${count(Math.round(facts.outliers.level * facts.n))} expected by chance)`));
   if (facts.poses) found.push(answer("Poses", count(facts.poses.certain), null, `of ${plural(facts.poses.sources, "source")} have a certain pose`));
   if (!found.length) found.push(answer("Distance", figure(facts.distance), null, `${plural(facts.n, "source")} and ${plural(facts.m, "target")}, no labels`));

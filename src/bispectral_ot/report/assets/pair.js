@@ -60,7 +60,7 @@ class PairView {
       const least = pair.p_value <= 1.0001 / (settings.permutations + 1);
       row("Test of the distance", `p = ${figure(pair.p_value, 3)}`, note(`${plural(settings.permutations, "permutation")}${least ? ", the smallest possible value" : ""}`));
     }
-    if (pair.low !== null) row(`${figure(100 * (1 - sets.level), 3)} % interval`, `${figure(pair.low)} to ${figure(pair.high)}`, note(`bootstrap, ${plural(settings.bootstrap, "resampling")}`));
+    if (pair.low !== null) row(`${figure(100 * (1 - sets.level), 3)}% interval`, `${figure(pair.low)} to ${figure(pair.high)}`, note(`bootstrap, ${plural(settings.bootstrap, "resampling")}`));
     if (!pair.converged) row("Converged", make("span", { class: "bad" }, "✗ NO"), note("the error above was reached"));
     return make("article", {}, make("h3", {}, `${source} and ${target}`),
       make("p", { class: "sentence" }, sets.verdictMark(pair), pair.sentence),
