@@ -52,8 +52,6 @@ def turn_by_turn(groups: NDArray[Any], priority: NDArray[Any] | None = None) -> 
 
 def _rank_in_group(groups: NDArray[Any]) -> Rows:
     """Number of each row among the rows of its group, in the order given."""
-    _, group, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    by_group, starts = np.argsort(group, kind="stable"), np.cumsum(counts) - counts
-    rank = np.empty(len(groups), dtype=np.int64)
-    rank[by_group] = np.arange(len(groups)) - starts[group[by_group]]
-    return rank
+    from pandas import Series
+
+    return np.asarray(Series(groups).groupby(groups).cumcount())

@@ -108,23 +108,19 @@ class WithinClass:
         outside = np.zeros((len(moved), 1), dtype=np.float32)  # squared distances orthogonal to the basis
         if basis.shape[1] < basis.shape[0]:
             outside = _squares(self.moved - centre, references - centre) - _squares(moved, others)
+        counts = self.counts[self.labels]
         for shrinkage in shrinkages:
-            residuals, gains, whiten = self._without(shrinkage)
+            whiten = self.power(shrinkage, -0.5)
             scales = whiten.gains.astype(np.float32)
+            residuals = self._coordinates[1] * scales
+            # factors of the rank-one updates; an element must not remove all variance in its direction
+            own = np.einsum("kr,kr->k", residuals, residuals, dtype=np.float64)
+            taken = (1 - shrinkage) * counts / np.maximum(counts - 1, 1) / self.degrees / self.mean_variance
+            gains = taken / np.maximum(1 - taken * own, 1e-3)
             rows = moved * scales, residuals, gains.astype(np.float32), outside
             shared = others * scales, np.float32(whiten.rest**2), metric == "l2"
             found = np.empty((len(moved), len(references)), dtype=np.float32)
             yield fill_rows(_distances_without, found, block_rows=128, rows=rows, shared=shared)
-
-    def _without(self, shrinkage: float) -> tuple[Rows, Vector, LinearMap]:
-        """Whitened residuals, factors of the rank-one updates that leave each one out, and the whitening map."""
-        whiten = self.power(shrinkage, -0.5)
-        residuals = self._coordinates[1] * whiten.gains.astype(np.float32)
-        counts = self.counts[self.labels]
-        taken = (1 - shrinkage) * counts / np.maximum(counts - 1, 1) / self.degrees / self.mean_variance
-        own = np.einsum("kr,kr->k", residuals, residuals, dtype=np.float64)
-        # guards against rounding: an element must not remove all variance in its direction
-        return residuals, taken / np.maximum(1 - taken * own, 1e-3), whiten
 
 
 def _distances_without(

@@ -62,8 +62,6 @@ def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses
     ``outliers``, places among these; ``map``, vectors of a sample whose distances are those of the match.
     """
     a, b = match.source, match.target
-    assert a is not None
-    assert b is not None
     pictures = Pictures(a), Pictures(b)
     names, codes = _classes(a)
     columns, target_codes = _classes(b, first=names)
@@ -176,10 +174,8 @@ def _poses(poses: Poses | None, rows: Indices) -> list[Any] | None:
     return list(zip(*(column[rows].tolist() for column in columns), strict=True))
 
 
-def _map(match: Match, rows: list[Indices], slot: dict[int, int], place: dict[int, int]) -> JsonObject | None:
-    """Places and vectors of a sample of both sides; None if the features are not known."""
-    if match.feature_map is None or match.features is None:
-        return None
+def _map(match: Match, rows: list[Indices], slot: dict[int, int], place: dict[int, int]) -> JsonObject:
+    """Places and vectors of a sample of both sides."""
     chosen = [i for i in rows[0] if int(i) in slot], [j for j in rows[1] if int(j) in place]
     features = np.concatenate([side[some] for side, some in zip(match.features, chosen, strict=True)])
     metric = cast(Metric, match.coupling.cost.metric)
