@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pandas import DataFrame
+from pandas import DataFrame, Series
 from sklearn.metrics import confusion_matrix
 
 from bispectral_ot import drawing
@@ -113,13 +113,11 @@ def class_table(match: Match) -> ClassTable | None:
     if match.source_labels is None or match.target_labels is None:
         return None
     kept = _preserved(match, match.source_labels, match.target_labels)
-    rows = _present(match.source, match.source_labels)
-    others = _present(match.target, match.target_labels)
+    rows, others = match.source.present_classes, match.target.present_classes
     common = [name for name in rows if name in others]
     columns = common + [name for name in others if name not in rows]
-    index = {str(name): i for i, name in enumerate(kept.classes)}
-    counts = kept.confusion[np.ix_([index[name] for name in rows], [index[name] for name in columns])]
-    recall = {name: float(kept.recall[index[name]]) for name in common}
+    counts = kept.to_frame().loc[rows, columns].to_numpy()
+    recall = Series(kept.recall, kept.classes)[common].to_dict()
     return ClassTable(tuple(rows), tuple(columns), counts, kept.accuracy if common else None, recall)
 
 
@@ -137,12 +135,6 @@ def given_or_own(labels: ArrayLike | None, own: NDArray[Any] | None, size: int, 
         given = f"{len(array)} entries" if array.ndim == 1 else f"shape {array.shape}"
         raise InputError(f"labels has {given} but there are {size} elements; give one label per element.")
     return array
-
-
-def _present(dataset: Dataset, labels: NDArray[Any]) -> list[str]:
-    """Names of the classes that have images, in the order of the dataset where it is known."""
-    present = {str(name) for name in np.unique(labels)}
-    return [name for name in dataset.classes if name in present]
 
 
 def match_html(match: Match) -> str:

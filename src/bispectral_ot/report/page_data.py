@@ -126,7 +126,7 @@ def _classes(dataset: Dataset, first: Sequence[str] = ()) -> tuple[list[str], In
     """Names of the classes that have images, those of ``first`` first, and the place of each image among them."""
     if dataset.labels is None:
         return [""], np.zeros(len(dataset), dtype=np.int64)
-    present = [name for name, count in zip(dataset.classes, dataset.class_counts, strict=True) if count]
+    present = dataset.present_classes
     names = list(dict.fromkeys([*(name for name in first if name in set(present)), *present]))
     place = {name: i for i, name in enumerate(names)}
     return names, np.array([place.get(name, -1) for name in dataset.classes])[dataset.labels]
