@@ -15,13 +15,6 @@ def evenly_spaced(n: int, size: int) -> Rows:
     return np.arange(count) * (n - 1) // max(1, count - 1)
 
 
-def evenly_spaced_sets(sizes: Sequence[int], size: int) -> list[Rows]:
-    """Evenly spaced rows of several sets: about ``size`` in all, in proportion to the sizes, at least one of each."""
-    total = sum(sizes)
-    quotas = sizes if total <= size else [max(1, round(size * n / total)) for n in sizes]
-    return [evenly_spaced(n, quota) for n, quota in zip(sizes, quotas, strict=True)]
-
-
 def random_rows(n: int, size: int, *, seed: int | Sequence[int] = 0) -> Rows:
     """At most ``size`` of n rows at random without replacement, increasing."""
     return np.arange(n) if n <= size else np.sort(np.random.default_rng(seed).choice(n, size, replace=False))

@@ -26,9 +26,8 @@ PLAN = np.array(
 
 
 def match_of(plan, source_labels=None, target_labels=None):
-    plan = np.asarray(plan, float)
-    source = bot.Dataset(np.zeros((plan.shape[0], 2, 2)), source_labels)
-    target = bot.Dataset(np.zeros((plan.shape[1], 2, 2)), target_labels)
+    plan, labels = np.asarray(plan, float), (source_labels, target_labels)
+    source, target = (bot.Dataset(np.zeros((n, 2, 2)), each) for n, each in zip(plan.shape, labels, strict=True))
     coupling = SparseCoupling(
         cost=Cost.from_matrix(np.ones(plan.shape)),
         source_weights=plan.sum(axis=1),
@@ -36,7 +35,7 @@ def match_of(plan, source_labels=None, target_labels=None):
         tol=1e-9,
         plan=csr_array(plan),
     )
-    rows = np.zeros((plan.shape[0], 4), np.float32), np.zeros((plan.shape[1], 4), np.float32)
+    rows = tuple(np.zeros((n, 4), np.float32) for n in plan.shape)
     settings = {"features": "pixels", "symmetry": "none", "marginals": "balanced"}
     return Match(coupling, source, target, settings, FeatureMap(Pixels().fit(source.images)), rows)
 
