@@ -23,6 +23,7 @@ from bispectral_ot.datasets import load
 from bispectral_ot.engines import core_count
 from bispectral_ot.errors import DataWarning
 from bispectral_ot.features import CombinedBispectrum, GlobalBispectrum, LocalBispectrum
+from bispectral_ot.features.local_bispectrum import CHANNEL_LADDER, EDGE_LADDER
 from bispectral_ot.matching import Match, class_preservation, match
 from bispectral_ot.matching.class_model import CENTRES, CHOOSING, REFERENCES, SHRINKAGES
 from bispectral_ot.report.run_folder import write_match
@@ -82,7 +83,7 @@ def _extraction(transformer: CombinedBispectrum) -> Work:
     operations = 0
     for level, disk in enumerate(local.disks_):
         pixels, inside = local.size_[0] * local.size_[1] >> 2 * level, int((disk[1] - disk[0]).sum())
-        for ladder, planes, first in ((local.channel_ladder_, channels, 0), (local.edge_ladder_, 1, 1)):
+        for ladder, planes, first in ((CHANNEL_LADDER, channels, 0), (EDGE_LADDER, 1, 1)):
             if not first <= level < (local._n_channel_levels if first == 0 else len(local.disks_)):
                 continue
             derivatives = int((ladder.steps[:, 3] != 0).sum())
@@ -148,7 +149,6 @@ def _bounds(found: Match, rates: Rates) -> dict[str, tuple[str, float]]:
     (n, m), columns = found.coupling.cost.shape, _columns(found)
     pairs = n * m
     passes = found.coupling.iterations
-    assert found.feature_map is not None
     transformer = found.feature_map.transformer
     work = _extraction(transformer) if isinstance(transformer, CombinedBispectrum) else Work(0, 0)
     exponential = 1e9 * rates.exponential
@@ -178,7 +178,6 @@ def _bounds(found: Match, rates: Rates) -> dict[str, tuple[str, float]]:
 
 
 def _columns(found: Match) -> int:
-    assert found.features is not None
     return int(found.features[0].shape[1])
 
 

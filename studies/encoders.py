@@ -85,8 +85,6 @@ def measure(features: Any, sides: Callable[[], tuple[Path, Path]]) -> Cell:
         balanced = bot.match(*sides(), features=features, marginals="balanced", metric_learning="none")
         estimated = bot.match(*sides(), features=features, metric_learning="none")
         learned = bot.match(*sides(), features=features)
-    assert balanced.feature_map is not None
-    assert balanced.features is not None
     truth = balanced.source_labels
     rows = [balanced.feature_map.plain(np.asarray(each)) for each in balanced.features]
     counts = np.unique(np.asarray(balanced.target_labels), return_counts=True)[1]

@@ -144,8 +144,6 @@ def measure(source: bot.Dataset, target: bot.Dataset) -> Cell:
     others = {name: bot.match(source, target, **each) for name, each in options.items()}
     accuracy |= {name: float((other.labels().label == truth).mean()) for name, other in others.items()}
     plain = others["no learning"]
-    assert plain.feature_map is not None
-    assert plain.features is not None
     rows = [plain.feature_map.plain(np.asarray(each)) for each in plain.features]
     rivals = classifiers(rows[1], target.class_counts) if len(target) < _FULL else {}
     for name, classifier in rivals.items():

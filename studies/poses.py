@@ -164,8 +164,6 @@ def _certainty(poses: Poses, errors: NDArray[np.float64]) -> dict[str, float]:
 
 
 def _draw(folder: Path, name: str, found: Match, poses: Poses) -> None:
-    assert found.source is not None
-    assert found.target is not None
     sides = found.source, found.target
     with house_style():
         drawn = {

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -89,13 +90,10 @@ def test_datasets_of_any_kind_in_a_notebook(sides):
         assert len(dataset._repr_html_()) < 100_000
 
 
-def test_a_match_of_features_has_no_pictures(match):
-    bare = bot.Match(match.coupling)
-    assert Checker(bare._repr_html_()).images == 0
+def test_classes_of_sets_without_labels_cannot_be_drawn(match):
+    unlabelled = replace(match, source=replace(match.source, labels=None, classes=()))
     with pytest.raises(bot.InputError, match="both sides need labels"):
-        bare.plot()
-    with pytest.raises(bot.InputError, match="no images"):
-        bare.plot("pairs")
+        unlabelled.plot("classes")
 
 
 def test_a_comparison(sides):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bispectral_ot.sampling import balanced_rows, class_by_class, evenly_spaced, evenly_spaced_sets, random_rows
+from bispectral_ot.sampling import balanced_rows, class_by_class, evenly_spaced, random_rows
 
 
 def test_evenly_spaced_rows_reach_both_ends_and_random_ones_follow_their_seed():
@@ -11,7 +11,6 @@ def test_evenly_spaced_rows_reach_both_ends_and_random_ones_follow_their_seed():
             assert len(rows) == min(n, size) == len(set(rows.tolist()))
             assert rows[0] == 0
             assert size == 1 or rows[-1] == n - 1
-    assert [len(rows) for rows in evenly_spaced_sets([1000, 3000, 1], 400)] == [100, 300, 1]
     rows = random_rows(100, 10, seed=[3, 1])
     assert len(set(rows.tolist())) == 10
     assert (np.diff(rows) > 0).all()

@@ -8,10 +8,10 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from bispectral_ot.memory import default_budget, parse_bytes
 
@@ -102,7 +102,7 @@ def message(text: str) -> None:
     current().message(text)
 
 
-class ProgressBar:
+class ProgressBar(AbstractContextManager["ProgressBar"]):
     """Progress bar for each stage, drawn by tqdm; with ``leave`` the bars of finished stages stay visible.
 
     Examples
@@ -135,9 +135,6 @@ class ProgressBar:
             self._bars.pop(stage).close()
         else:
             self._finished.discard(stage)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         for bar in self._bars.values():

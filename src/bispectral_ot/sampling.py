@@ -15,13 +15,6 @@ def evenly_spaced(n: int, size: int) -> Rows:
     return np.arange(count) * (n - 1) // max(1, count - 1)
 
 
-def evenly_spaced_sets(sizes: Sequence[int], size: int) -> list[Rows]:
-    """Evenly spaced rows of several sets: about ``size`` in all, in proportion to the sizes, at least one of each."""
-    total = sum(sizes)
-    quotas = sizes if total <= size else [max(1, round(size * n / total)) for n in sizes]
-    return [evenly_spaced(n, quota) for n, quota in zip(sizes, quotas, strict=True)]
-
-
 def random_rows(n: int, size: int, *, seed: int | Sequence[int] = 0) -> Rows:
     """At most ``size`` of n rows at random without replacement, increasing."""
     return np.arange(n) if n <= size else np.sort(np.random.default_rng(seed).choice(n, size, replace=False))
@@ -52,8 +45,6 @@ def turn_by_turn(groups: NDArray[Any], priority: NDArray[Any] | None = None) -> 
 
 def _rank_in_group(groups: NDArray[Any]) -> Rows:
     """Number of each row among the rows of its group, in the order given."""
-    _, group, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    by_group, starts = np.argsort(group, kind="stable"), np.cumsum(counts) - counts
-    rank = np.empty(len(groups), dtype=np.int64)
-    rank[by_group] = np.arange(len(groups)) - starts[group[by_group]]
-    return rank
+    from pandas import Series
+
+    return np.asarray(Series(groups).groupby(groups).cumcount())

@@ -12,6 +12,7 @@ import bispectral_ot as bot
 from bispectral_ot import runtime
 from bispectral_ot.costs.cost import storage_bytes
 from bispectral_ot.features import FEATURES, Encoder, FeatureMap, FittedFeatures, choose_features
+from bispectral_ot.features.fitted import fit_sample
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +117,7 @@ def test_the_order_of_the_sets_does_not_matter(three, pca):
     backwards = FittedFeatures(three[::-1], choose_features("pixels", metric="l2"), pca=pca)
     one, other = forwards.cost(0, 1).block(0, 40), backwards.cost(1, 2).block(0, 60).T
     np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_the_sample_of_a_fit_is_shared_out_by_size(three):
+    assert [[len(each) for each in fit_sample(three, size)] for size in (13, 500)] == [[4, 6, 3], [40, 60, 30]]

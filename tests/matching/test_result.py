@@ -1,5 +1,7 @@
 """What a match tells: pairs, masses, labels and how well classes are kept, by hand-made plans."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from scipy.sparse import csr_array
 
 import bispectral_ot as bot
 from bispectral_ot.costs import Cost
+from bispectral_ot.features import FeatureMap, Pixels
 from bispectral_ot.matching import Match
 from bispectral_ot.transport.coupling import SparseCoupling
 
@@ -22,8 +25,9 @@ PLAN = np.array(
 )
 
 
-def match_of(plan, **labels):
-    plan = np.asarray(plan, float)
+def match_of(plan, source_labels=None, target_labels=None):
+    plan, labels = np.asarray(plan, float), (source_labels, target_labels)
+    source, target = (bot.Dataset(np.zeros((n, 2, 2)), each) for n, each in zip(plan.shape, labels, strict=True))
     coupling = SparseCoupling(
         cost=Cost.from_matrix(np.ones(plan.shape)),
         source_weights=plan.sum(axis=1),
@@ -31,7 +35,9 @@ def match_of(plan, **labels):
         tol=1e-9,
         plan=csr_array(plan),
     )
-    return Match(coupling, **{side: np.asarray(values) for side, values in labels.items()})
+    rows = tuple(np.zeros((n, 4), np.float32) for n in plan.shape)
+    settings = {"features": "pixels", "symmetry": "none", "marginals": "balanced"}
+    return Match(coupling, source, target, settings, FeatureMap(Pixels().fit(source.images)), rows)
 
 
 def test_the_best_targets_come_first_with_their_weight():
@@ -53,7 +59,7 @@ def test_the_best_targets_come_first_with_their_weight():
 def test_labels_are_those_of_the_plan_where_there_is_no_class_model():
     match = match_of(PLAN, source_labels=["cat", "dog", "cat", "owl", "dog"], target_labels=[3, 1, 1, 2])
     table = match.labels()
-    assert table.label.tolist() == [3, 1, 2, 1, 1]  # a tie (source 3: half 1, half 2) goes to the first label
+    assert table.label.tolist() == ["3", "1", "2", "1", "1"]  # a tie (source 3: half 1, half 2) goes to the first label
     np.testing.assert_allclose(table.probability, [1, 1, 0.5, 0.5, 1])
     for ask in (match.expected_accuracy, match.shift, match.to_check, match.class_proportions):
         with pytest.raises(bot.InputError, match="no class probabilities"):
@@ -151,4 +157,4 @@ def test_everything_is_shown_in_one_short_line():
     with pytest.warns(bot.NotConvergedWarning):
         poor = bot.Sinkhorn(max_iter=1).solve(match.coupling.cost)
     assert "NOT converged: marginal error" in repr(poor)
-    assert "NOT converged: marginal error" in repr(Match(poor))
+    assert "NOT converged: marginal error" in repr(replace(match, coupling=poor))

@@ -121,11 +121,8 @@ def test_poses_through_the_orbit_of_an_encoder(monkeypatch, joined):
     assert joined or not np.allclose(found, by_images)
 
 
-def test_a_match_without_images_says_what_to_do(turned_digits):
+def test_poses_that_are_undefined_say_what_to_do(turned_digits):
     match, _ = turned_digits
-    bare = bot.Match(match.coupling)
-    with pytest.raises(bot.InputError, match="has no images"):
-        bare.poses()
     with pytest.raises(bot.InputError, match="features without a symmetry; name another"):
         bot.match(np.ones((2, 4, 4)) * np.arange(4), np.ones((2, 4, 4)) * np.arange(4), symmetry="none").poses()
     with pytest.raises(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bispectral_ot import Cost, Dataset, ExactTransport, Match
+from bispectral_ot.features import FeatureMap, Pixels
 
 
 @pytest.fixture
@@ -24,9 +25,9 @@ def known_match() -> Callable[..., Match]:
             ExactTransport().solve(Cost.from_matrix(cost)),
             source=Dataset(images[0], labels[0], name="left"),
             target=Dataset(images[1], labels[1], name="right"),
-            source_labels=labels[0],
-            target_labels=labels[1],
-            settings={"metric": "l1", "features": "pixels"},
+            settings={"metric": "l1", "features": "pixels", "symmetry": "none", "marginals": "balanced"},
+            feature_map=FeatureMap(Pixels().fit(images[0])),
+            features=(images[0].reshape(n, -1).astype(np.float32), images[1].reshape(n, -1).astype(np.float32)),
             seconds={"transport": 0.5},
         )
 

@@ -33,9 +33,3 @@ def test_everything_is_written_without_extracting_features_or_solving(match: bot
     with warnings.catch_warnings(action="error", category=DataWarning):
         write_match(tmp_path, match)
     assert names(tmp_path) == RESULTS | DECORATIONS
-
-
-def test_a_match_of_features_has_results_only(match: bot.Match, tmp_path: Path) -> None:
-    bare = bot.Match(match.coupling, target_labels=match.target_labels)
-    write_match(tmp_path, bare)
-    assert names(tmp_path) == {"results.json", "matches.csv", "labels.csv"}

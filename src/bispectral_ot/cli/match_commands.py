@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -333,7 +333,6 @@ class MatchTask:
                 trials.append((found.coupling.shape, content["seconds"]))
                 started = started or time.perf_counter() - STARTED
         loading = max(0.0, started - sum(trials[1][1].values()))
-        source, target = cast("Dataset", found.source), cast("Dataset", found.target)
         columns, extra = int(found.settings["columns"]), self.solver.extra_bytes
         feature_bytes = 4 * columns * sum(shape)
         chosen = plan_storage(
@@ -343,12 +342,12 @@ class MatchTask:
         def growing(n: int, m: int) -> int:
             """Bytes of images, features, cost and solver."""
             features = 0 if chosen.mapped_features else 4 * columns * (n + m)
-            images = source.images[0].nbytes * n + target.images[0].nbytes * m
+            images = found.source.images[0].nbytes * n + found.target.images[0].nbytes * m
             return int(images + storage_bytes((n, m), feature_bytes=features)[chosen.storage] + extra((n, m)))
 
         return {
             **dict(zip(("source", "target"), shape, strict=True)),
-            "compared_at": source.size_in_words,
+            "compared_at": found.source.size_in_words,
             "frame": found.settings["frame"],
             "features": found.settings["features"],
             "columns": columns,

@@ -208,14 +208,6 @@ def texture_rows(images: Images, *, turn: bool, peaks: bool = False) -> Rows:
     return _columns(found)
 
 
-def polar_coefficients(images: Images) -> NDArray[np.complex64]:
-    """Low Fourier coefficients (n, channels, rings, frequencies) of a few smooth rings of the inscribed disk."""
-    n, height, width, channels = images.shape
-    filters, count = _polar_filters(height, width)
-    planes = np.moveaxis(images, 3, 1).reshape(n * channels, -1)
-    return np.asarray(planes @ filters).view(np.complex64).reshape(n, channels, count, count + 1)
-
-
 @lru_cache(maxsize=4)  # as all blocks of all tests need them
 def _polar_filters(height: int, width: int) -> tuple[Rows, int]:
     """Real and imaginary parts (pixels, 2 * rings * frequencies) in turn, and the number of rings."""
@@ -235,7 +227,11 @@ def _polar_filters(height: int, width: int) -> tuple[Rows, int]:
 
 def turn_invariant_rows(images: Images) -> Rows:
     """Rotation invariants of degree 1: means of rings, magnitudes, products of near rings, bispectra of rings."""
-    found = polar_coefficients(images)
+    n, height, width, channels = images.shape
+    filters, count = _polar_filters(height, width)
+    planes = np.moveaxis(images, 3, 1).reshape(n * channels, -1)
+    # low Fourier coefficients of a few smooth rings of the inscribed disk
+    found = np.asarray(planes @ filters).view(np.complex64).reshape(n, channels, count, count + 1)
     size = np.maximum(np.abs(found), np.float32(1e-20))
     square, cube = found / np.sqrt(size), found / np.power(size, np.float32(2 / 3))  # degrees 1/2 and 1/3
     products = [square[:, :, :-step, 1:] * square[:, :, step:, 1:].conj() for step in (1, 2)]

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import threading
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
@@ -219,8 +218,8 @@ class Cost:
         n, m = self.shape
         most = rows if self.storage == "recompute" else _MOST_ROWS
         blocks = row_blocks(n, block_rows=min(n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS), most))
-        shared = distance, self.storage, dict[int, Any]()
         row_bytes = m * BYTES_PER_ENTRY[self.storage]
+        shared = distance, self.storage
         self._blocks = self.engine.place(_keep, blocks, shared=shared, row_bytes=row_bytes, stage="cost")
         largest, step = np.max(list(self.engine.map(lambda block: block.content[1:], self._blocks)), axis=0)
         self.maximum = float(largest)
@@ -353,18 +352,9 @@ class _Given(Distance):
         return self.values[start:stop].copy()  # the matrix is the caller's
 
 
-def _keep(
-    block: Block, distance: Distance, storage: str, scratch: dict[int, NDArray[np.float32]]
-) -> tuple[EncodedRows | Distance, float, float]:
+def _keep(block: Block, distance: Distance, storage: str) -> tuple[EncodedRows | Distance, float, float]:
     """Rows of a block (or their distance, to compute them again), largest entry, and largest step of the codes."""
-    if storage == "compact" and isinstance(distance, FeatureDistance):
-        # one array for each thread: fresh memory takes longer than the rounding
-        thread, n = threading.get_ident(), block.stop - block.start
-        if len(scratch.get(thread, ())) < n:
-            scratch[thread] = np.empty((n, distance.shape[1]), dtype=np.float32)
-        rows = distance.rows(block.start, block.stop, scratch[thread][:n])
-    else:
-        rows = distance.rows(block.start, block.stop)
+    rows = distance.rows(block.start, block.stop)
     if storage == "recompute":
         return distance, float(rows.max()), 0.0
     encoded = encode(rows, storage)

@@ -78,10 +78,10 @@ class FeatureDistance(Distance):
         elif metric == "l1":
             self._columns_at_once = self.shape[1]
 
-    def rows(self, start: int, stop: int, out: Rows | None = None) -> Rows:
-        """Distances (stop - start, m) of the sources ``start`` to ``stop``, in a new array or in ``out``."""
+    def rows(self, start: int, stop: int) -> Rows:
+        """Distances (stop - start, m) of the sources ``start`` to ``stop``."""
         m = self.shape[1]
-        out = np.empty((stop - start, m), dtype=np.float32) if out is None else out
+        out = np.empty((stop - start, m), dtype=np.float32)
         for first in range(start, stop, self.rows_at_once):
             rows = slice(first, min(first + self.rows_at_once, stop))
             source = _read(self.source, rows)

@@ -153,6 +153,11 @@ class Dataset:
         labels = np.zeros(0, dtype=np.int64) if self.labels is None else self.labels
         return np.bincount(labels, minlength=len(self.classes)).astype(np.int64)
 
+    @property
+    def present_classes(self) -> list[str]:
+        """Names of the classes that have images."""
+        return [name for name, count in zip(self.classes, self.class_counts, strict=True) if count]
+
     def select(self, index: ArrayLike | slice) -> Self:
         """Images at ``index`` (positions, a mask of length n, or a slice), in that order; all classes are kept."""
         try:

@@ -171,8 +171,9 @@ def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: i
         parts = [each for each in parts if each.name.startswith(split)]
     elif split != "train":
         parts = []
-    splits = _split_folders(path)
-    if splits:
+    folders = _sub_folders(path)
+    splits = {name: sub for sub in folders for name, words in SPLIT_WORDS.items() if sub.name.lower() in words}
+    if splits and len(splits) == len(folders):  # there are no others
         if split not in splits:
             raise InputError(f"{path} has no {split} split; its splits are {', '.join(splits)}.")
         path = splits[split]
@@ -235,13 +236,6 @@ def _scan_tree(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = "
     source = FileSource(paths, names, str(folder))
     classes = tuple(_as_text(sub.name) for sub in filled)
     return LazyDataset(source, _as_text(folder.resolve().name), labels, classes, names)
-
-
-def _split_folders(folder: Path) -> dict[str, Path]:
-    """Folders of splits if there are only ``train``, ``val`` and ``test`` folders, else {}."""
-    folders = _sub_folders(folder)
-    found = {split: sub for sub in folders for split, words in SPLIT_WORDS.items() if sub.name.lower() in words}
-    return found if len(found) == len(folders) else {}
 
 
 def _has_files(folder: Path, suffixes: tuple[str, ...]) -> bool:

@@ -26,7 +26,7 @@ from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.features.combined import CombinedBispectrum
 from bispectral_ot.features.registry import FeatureSpec, restore
 from bispectral_ot.memory import reserved_memory_map
-from bispectral_ot.sampling import evenly_spaced_sets
+from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transformer import BatchTransformer, Rows, warn_of_vanishing
 
 _SAMPLE_BYTES = 2**30  # of the images in the sample for a fit; larger samples hardly change the components
@@ -306,10 +306,10 @@ def _features(block: Block, images: Any, feature_map: FeatureMap) -> tuple[Rows,
 
 
 def fit_sample(datasets: Sequence[Dataset], size: int) -> list[Dataset]:
-    """Evenly spaced images of each set, at most ``size`` in all, for a fit."""
-    most = max(1, min(size, _SAMPLE_BYTES // (4 * int(datasets[0].signals[0].size))))
-    rows = evenly_spaced_sets([len(dataset) for dataset in datasets], most)
-    return [dataset.select(at) for dataset, at in zip(datasets, rows, strict=True)]
+    """Evenly spaced images, about ``size`` in all, in proportion to the sizes of the sets, at least one of each."""
+    total = sum(map(len, datasets))
+    most = max(1, min(size, total, _SAMPLE_BYTES // (4 * int(datasets[0].signals[0].size))))
+    return [each.select(evenly_spaced(len(each), max(1, round(most * len(each) / total)))) for each in datasets]
 
 
 def stacked(datasets: Sequence[Dataset]) -> Any:

@@ -114,7 +114,6 @@ class LocalBispectrum(BatchTransformer):
             start = np.where(inside.any(axis=1), inside.argmax(axis=1), 0)
             self.disks_.append(np.stack([start, start + inside.sum(axis=1)]))
             grid = (grid[0] + 1) // 2, (grid[1] + 1) // 2
-        self.channel_ladder_, self.edge_ladder_ = channel_ladder(), edge_ladder()
         radius = distances(*size) / (min(size) / 2)
         fade = np.clip((1 - radius) / _RIM, 0, 1)
         self.window_ = (fade * fade * (3 - 2 * fade)).astype(np.float32)
@@ -129,8 +128,8 @@ class LocalBispectrum(BatchTransformer):
         histogram = _columns(kind=HISTOGRAM, level=-1, field=channel, other=-1, i=cut, j=-1)
         # levels of the channels, and levels 1, 2, ... of the edges
         self._n_channel_levels = max(1, len(self.disks_) - 1)
-        places = [(self.channel_ladder_, level, c) for level in range(self._n_channel_levels) for c in channels]
-        places += [(self.edge_ladder_, level, self._channels) for level in range(1, len(self.disks_))]
+        places = [(CHANNEL_LADDER, level, c) for level in range(self._n_channel_levels) for c in channels]
+        places += [(EDGE_LADDER, level, self._channels) for level in range(1, len(self.disks_))]
         return unit_weights(np.concatenate([histogram, *(_ladder_columns(*place) for place in places)]))
 
     def _scratch_per_row(self) -> int:
@@ -175,14 +174,14 @@ class LocalBispectrum(BatchTransformer):
         pyramid = list(_pyramid(contents, self._n_channel_levels))
         for planes, disk in zip(pyramid, self.disks_, strict=False):
             one_each = planes.reshape(n * channels, 1, *planes.shape[2:])
-            blocks.append(self.channel_ladder_.pooled(one_each, disk).reshape(n, -1))
+            blocks.append(CHANNEL_LADDER.pooled(one_each, disk).reshape(n, -1))
         if len(self.disks_) > 1:
             edges = np.zeros((n, N_EDGE_FIELDS, *pyramid[0].shape[2:]), dtype=np.float32)
             kernels.local_edges(pyramid[0], np.zeros((6, edges[0, 0].size), dtype=np.float32), edges)
             inner = slice(kernels.MARGIN, -kernels.MARGIN)
             levels = list(_pyramid(edges[:, :, inner, inner], len(self.disks_)))
             for planes, disk in zip(levels[1:], self.disks_[1:], strict=True):
-                blocks.append(self.edge_ladder_.pooled(planes, disk))
+                blocks.append(EDGE_LADDER.pooled(planes, disk))
         features = np.concatenate(blocks, axis=1)
         if "reflection" in self.symmetry:
             odd = (self.index_map_["part"] == 1) & (self.index_map_["spread"] == 0)
@@ -281,6 +280,9 @@ def edge_ladder() -> Ladder:
 
 def _table(rows: list[Any], width: int) -> Index:
     return np.array(rows, dtype=np.int64).reshape(-1, width)
+
+
+CHANNEL_LADDER, EDGE_LADDER = channel_ladder(), edge_ladder()
 
 
 def _ladder_columns(ladder: Ladder, level: int, first_field: int) -> NDArray[np.void]:

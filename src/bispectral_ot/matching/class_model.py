@@ -11,7 +11,7 @@ out is a rank-one update of ``S`` and of the kernel matrix, so exact leave-one-o
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -58,7 +58,8 @@ class WithinClass:
     mean_variance: float  # of all eigenvalues
     degrees: int  # n less the number of classes
     moved: Rows = field(repr=False)  # (k, columns) of the moved images
-    residuals: Rows = field(repr=False)  # differences of their unmoved rows from the class means
+    along: Rows = field(repr=False)  # (k, r) in the basis, and differences of unmoved rows from the class means
+    residuals: Rows = field(repr=False)
     labels: Index
 
     @classmethod
@@ -85,16 +86,13 @@ class WithinClass:
         if n < columns:  # eigenvectors of the covariance from those of the Gram matrix
             vectors = product(residuals.T, (vectors / np.sqrt(variances * degrees)).astype(np.float32))
         mean_variance, basis = float(variances.sum() / columns), vectors.astype(np.float32)
-        return cls(counts, basis, variances, mean_variance, degrees, moved, residuals[left_out], labels[left_out])
+        along, rest = product(moved, basis), product(residuals[left_out], basis)
+        return cls(counts, basis, variances, mean_variance, degrees, moved, along, rest, labels[left_out])
 
     def power(self, shrinkage: float, exponent: float) -> LinearMap:
         """Power of the shrunk covariance, in units of its mean variance."""
         spectrum = (1 - shrinkage) * self.variances / self.mean_variance + shrinkage
         return LinearMap(self.basis, spectrum**exponent, shrinkage**exponent)
-
-    @cached_property
-    def _coordinates(self) -> tuple[Rows, Rows]:
-        return product(self.moved, self.basis), product(self.residuals, self.basis)
 
     def distances(self, references: Rows, shrinkages: Iterable[float], metric: Metric) -> Iterator[Rows]:
         """Leave-one-out distances (k, m) to references for each shrinkage; squared except for "l2".
@@ -103,28 +101,24 @@ class WithinClass:
         """
         basis = self.basis
         centre = references.mean(axis=0)
-        moved = self._coordinates[0] - centre @ basis
+        moved = self.along - centre @ basis
         others = product(references - centre, basis)
         outside = np.zeros((len(moved), 1), dtype=np.float32)  # squared distances orthogonal to the basis
         if basis.shape[1] < basis.shape[0]:
             outside = _squares(self.moved - centre, references - centre) - _squares(moved, others)
+        counts = self.counts[self.labels]
         for shrinkage in shrinkages:
-            residuals, gains, whiten = self._without(shrinkage)
+            whiten = self.power(shrinkage, -0.5)
             scales = whiten.gains.astype(np.float32)
+            residuals = self.residuals * scales
+            # factors of the rank-one updates; an element must not remove all variance in its direction
+            own = np.einsum("kr,kr->k", residuals, residuals, dtype=np.float64)
+            taken = (1 - shrinkage) * counts / np.maximum(counts - 1, 1) / self.degrees / self.mean_variance
+            gains = taken / np.maximum(1 - taken * own, 1e-3)
             rows = moved * scales, residuals, gains.astype(np.float32), outside
             shared = others * scales, np.float32(whiten.rest**2), metric == "l2"
             found = np.empty((len(moved), len(references)), dtype=np.float32)
             yield fill_rows(_distances_without, found, block_rows=128, rows=rows, shared=shared)
-
-    def _without(self, shrinkage: float) -> tuple[Rows, Vector, LinearMap]:
-        """Whitened residuals, factors of the rank-one updates that leave each one out, and the whitening map."""
-        whiten = self.power(shrinkage, -0.5)
-        residuals = self._coordinates[1] * whiten.gains.astype(np.float32)
-        counts = self.counts[self.labels]
-        taken = (1 - shrinkage) * counts / np.maximum(counts - 1, 1) / self.degrees / self.mean_variance
-        own = np.einsum("kr,kr->k", residuals, residuals, dtype=np.float64)
-        # guards against rounding: an element must not remove all variance in its direction
-        return residuals, taken / np.maximum(1 - taken * own, 1e-3), whiten
 
 
 def _distances_without(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pandas import DataFrame
+from pandas import DataFrame, Series
 from sklearn.metrics import confusion_matrix
 
 from bispectral_ot import drawing
@@ -113,13 +113,11 @@ def class_table(match: Match) -> ClassTable | None:
     if match.source_labels is None or match.target_labels is None:
         return None
     kept = _preserved(match, match.source_labels, match.target_labels)
-    rows = _present(match.source, match.source_labels)
-    others = _present(match.target, match.target_labels)
+    rows, others = match.source.present_classes, match.target.present_classes
     common = [name for name in rows if name in others]
     columns = common + [name for name in others if name not in rows]
-    index = {str(name): i for i, name in enumerate(kept.classes)}
-    counts = kept.confusion[np.ix_([index[name] for name in rows], [index[name] for name in columns])]
-    recall = {name: float(kept.recall[index[name]]) for name in common}
+    counts = kept.to_frame().loc[rows, columns].to_numpy()
+    recall = Series(kept.recall, kept.classes)[common].to_dict()
     return ClassTable(tuple(rows), tuple(columns), counts, kept.accuracy if common else None, recall)
 
 
@@ -139,13 +137,6 @@ def given_or_own(labels: ArrayLike | None, own: NDArray[Any] | None, size: int, 
     return array
 
 
-def _present(dataset: Dataset | None, labels: NDArray[Any]) -> list[str]:
-    """Names of the classes that have images, in the order of the dataset where it is known."""
-    present = {str(name) for name in np.unique(labels)}
-    order = dataset.classes if dataset is not None and dataset.labels is not None else ()
-    return [name for name in order if name in present] or sorted(present)
-
-
 def match_html(match: Match) -> str:
     """Facts, some sources with their best targets, and the confusion matrix."""
     n, m = match.coupling.shape
@@ -154,9 +145,9 @@ def match_html(match: Match) -> str:
         facts |= {"expected accuracy": match.expected_accuracy(), "shift": match.shift()}
     facts["distance"] = f"{match.distance:.6g} ({match.coupling.cost.metric})"
     facts["converged"] = f"{'yes' if match.converged else 'NO'}, marginal error {match.marginal_error:.1e}"
-    facts |= {name: match.settings[name] for name in ("features", "symmetry", "marginals") if name in match.settings}
+    facts |= {name: match.settings[name] for name in ("features", "symmetry", "marginals")}
     pairs = flow = ""
-    if match.source is not None and match.target is not None and not match.images_elsewhere:
+    if not match.images_elsewhere:
         pairs = drawing.html_tiles(_pairs(match, evenly_spaced(len(match.source), 4), 3))
     table = class_table(match)
     if table is not None and max(len(table.rows), len(table.columns)) <= 12:
@@ -168,7 +159,7 @@ def match_html(match: Match) -> str:
 
 def plot_match(match: Match, kind: PlotKind | None, *, n: int, k: int, ax: Axes | None) -> Axes:
     """Draw a match; see :meth:`bispectral_ot.Match.plot`."""
-    kind = kind or ("classes" if match.source is None else "pairs")
+    kind = kind or "pairs"
     check_choice("kind of plot", kind, get_args(PlotKind))
     check_integer("n", n, minimum=1)
     check_integer("k", k, minimum=1)
@@ -181,8 +172,6 @@ def plot_match(match: Match, kind: PlotKind | None, *, n: int, k: int, ax: Axes 
         ax = drawing.draw_matrix(ax, table.fractions, table.rows, table.columns, form="%", title=title, own=own)
         ax.set(ylabel="class of the source", xlabel="assigned label (% of the row)")
         return ax
-    if match.source is None:
-        raise InputError("this match has no images, which plot('pairs') needs; plot('classes') needs none.")
     tiles = _pairs(match, evenly_spaced(len(match.source), n), k)
     return drawing.draw_tiles(ax, tiles, title="Best matches and their weights")
 
@@ -196,8 +185,6 @@ def _name(dataset: Dataset, index: int) -> str:
 
 def _pairs(match: Match, rows: NDArray[np.int64], k: int) -> list[list[Tile | None]]:
     """For each source a row of tiles: itself, a gap, and its best targets."""
-    assert match.source is not None
-    assert match.target is not None
     sources, targets, top = Pictures(match.source), Pictures(match.target), match.top_matches(k)
     names, others = match.source_labels, match.target_labels
     if names is None or others is None or not np.isin(names, others).any():

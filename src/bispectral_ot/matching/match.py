@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pandas import Series
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import Marginals
@@ -259,13 +260,11 @@ def _solve(
         coupling=coupling,
         source=source,
         target=target,
-        source_labels=labels[0],
-        target_labels=labels[1],
         settings=settings,
-        seconds=stages.seconds,
-        memory=stages.memory,
         feature_map=fitted.feature_map,
         features=rows,
+        seconds=stages.seconds,
+        memory=stages.memory,
         summary=summary,
         classes=classes,
         outlier_scores=outliers,
@@ -325,13 +324,10 @@ def _warn_of_different_proportions(
     source, target = labels
     if source is None or target is None or not np.isin(source, target).any():
         return
-    classes = np.union1d(source, target)
-    one, other = (
-        np.bincount(np.searchsorted(classes, side), weights=mass, minlength=len(classes))
-        for side, mass in zip((source, target), weights, strict=True)
-    )
-    different = float(np.abs(one - other).sum() / 2)
-    by_chance = float(np.sqrt(len(classes) * (1 / len(source) + 1 / len(target)))) / 2
+    one, other = (Series(mass).groupby(side).sum() for side, mass in zip(labels, weights, strict=True))
+    differences = one.sub(other, fill_value=0.0).abs()  # of each class
+    different = float(differences.sum() / 2)
+    by_chance = float(np.sqrt(len(differences) * (1 / len(source) + 1 / len(target)))) / 2
     if different > 0.05 + by_chance:
         problem = f"a balanced match must send {different:.0%} of the source to other classes"
         advice = 'use marginals="estimated" or "relaxed" (--marginals)'

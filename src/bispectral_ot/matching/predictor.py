@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # Number of targets that vote on the pose of a new image, as in Match.poses.
 VOTERS = 10
+_TARGET = ("name", "classes", "files", "kind", "labels", "positions", "vectors")
 _FRAME = ("frame", "frame_pixels", "frame_masked")  # settings: fields of a Placement for each side
 
 
@@ -114,7 +115,7 @@ class Predictor:
 
     def match(self, images: Dataset) -> "Match":
         """Match of ``images``, of equal mass, with the targets: ``P[i, j] ~ exp((g[j] - C[i, j]) / epsilon)``."""
-        from bispectral_ot.matching.result import Match, label_names
+        from bispectral_ot.matching.result import Match
 
         if images.kind == "images" and self.target.kind in ("clouds", "volumes"):
             images = replace(images, kind=self.target.kind)
@@ -137,8 +138,6 @@ class Predictor:
             coupling=coupling,
             source=images,
             target=self.target,
-            source_labels=label_names(images),
-            target_labels=label_names(self.target),
             settings=self.settings,
             feature_map=see,
             features=rows,
@@ -170,8 +169,7 @@ class Predictor:
             **{name: self.settings[name] for name in ("features", "symmetry", "metric")},
             **{name: self.settings[name][0] for name in _FRAME},
             **{name: getattr(self, name) for name in ("reg", "scale", "tol", "potential")},
-            **{name: getattr(self.target, name) for name in ("name", "classes", "files", "kind")},
-            **{name: getattr(self.target, name) for name in ("labels", "positions", "vectors")},
+            **{name: getattr(self.target, name) for name in _TARGET},
             "images": np.asarray(self.target.images),
             **{f"practice_{name}": values for name, values in self.practice._asdict().items()},
             **{f"map.{name}": values for name, values in self.feature_map.get_state().items()},
@@ -196,8 +194,7 @@ class Predictor:
             if size > runtime.current().budget:
                 raise ValueError(f"its arrays take {size / 1e9:.1f} GB, more than the memory budget")
             entries = read_record(path)
-            about = ("name", "classes", "files", "kind", "labels", "positions", "vectors")
-            target = Dataset(entries["images"], **{name: entries[name] for name in about})
+            target = Dataset(entries["images"], **{name: entries[name] for name in _TARGET})
             feature_map = FeatureMap.from_state(_unpacked(entries, "map."), encoder=encoder)
             classes = None
             if "offsets" in entries:
@@ -214,10 +211,7 @@ class Predictor:
         settings |= {name: [entries[name]] * 2 for name in _FRAME}
         return cls(
             target=target,
-            potential=entries["potential"],
-            reg=entries["reg"],
-            scale=entries["scale"],
-            tol=entries["tol"],
+            **{name: entries[name] for name in ("reg", "scale", "tol", "potential")},
             feature_map=feature_map,
             settings=settings,
             practice=TopMatches(entries["practice_indices"], entries["practice_weights"]),

@@ -51,26 +51,23 @@ class Match:
     """
 
     coupling: Coupling  # transport plan, which can be read row by row
-    # datasets and their labels; None for a match of a cost matrix
-    source: Dataset | None = field(default=None, repr=False)
-    target: Dataset | None = field(default=None, repr=False)
-    source_labels: NDArray[Any] | None = None
-    target_labels: NDArray[Any] | None = None
-    settings: dict[str, Any] = field(default_factory=dict)  # and every approximation that was used
+    source: Dataset
+    target: Dataset
+    settings: dict[str, Any]  # and every approximation that was used
+    feature_map: FeatureMap
+    features: tuple[Rows, Rows]  # of both sets
     seconds: dict[str, float] = field(default_factory=dict)  # time of each stage
     memory: dict[str, int] = field(default_factory=dict)  # peak of the process at the end of each stage, in bytes
-    feature_map: FeatureMap | None = None
-    features: tuple[Rows, Rows] | None = field(default=None, repr=False)  # of both sets; None without images
-    summary: PlanSummary | None = field(default=None, repr=False)
-    classes: SourceClasses | None = field(default=None, repr=False)  # None if the target has no labels
-    outlier_scores: OutlierScores | None = field(default=None, repr=False)  # None if marginals are balanced
+    summary: PlanSummary | None = None
+    classes: SourceClasses | None = None  # None if the target has no labels
+    outlier_scores: OutlierScores | None = None  # None if marginals are balanced
 
     def __repr__(self) -> str:
         n, m = self.coupling.shape
         state = "converged" if self.converged else "NOT converged"
-        features = f" by {self.settings['features']}" if "features" in self.settings else ""
         distance = f"distance {self.distance:.6g} ({self.coupling.cost.metric})"
-        return f"Match({n:,} x {m:,}{features}, {distance}, {state}: marginal error {self.marginal_error:.1e})"
+        found = f"{distance}, {state}: marginal error {self.marginal_error:.1e}"
+        return f"Match({n:,} x {m:,} by {self.settings['features']}, {found})"
 
     _repr_html_ = match_html
 
@@ -78,10 +75,20 @@ class Match:
         """Draw n sources with their k best targets (``kind="pairs"``) or the confusion matrix (``kind="classes"``)."""
         return plot_match(self, kind, n=n, k=k, ax=ax)
 
+    @cached_property
+    def source_labels(self) -> NDArray[Any] | None:
+        """Class of each source, by name; None if the sources have no labels."""
+        return label_names(self.source)
+
+    @cached_property
+    def target_labels(self) -> NDArray[Any] | None:
+        """Class of each target, by name; None if the targets have no labels."""
+        return label_names(self.target)
+
     @property
     def images_elsewhere(self) -> bool:
         """Whether the images of a set are a ``dask.array``, which is not loaded into memory."""
-        return any(side is not None and is_chunked(side.images) for side in (self.source, self.target))
+        return is_chunked(self.source.images) or is_chunked(self.target.images)
 
     @property
     def distance(self) -> float:
@@ -120,15 +127,12 @@ class Match:
 
         ``symmetry`` defaults to that of the match; ``seed`` is for the random rotations that calibrate uncertainties.
         """
-        if self.source is None or self.target is None:
-            raise InputError(_NO_IMAGES.format("poses are"))
         check_integer("k", k, minimum=1)
         top = self.top_matches(max(k, 2))  # the weight of a vote is calibrated on the second best
         if not (top.indices >= 0).any():
             raise InputError("no source has a target, so there are no poses; see match.converged.")
-        transformer = None if self.feature_map is None else self.feature_map.transformer
-        asked = symmetry or self.settings.get("symmetry")
-        motions = find_motions(asked, self.source.images, transformer, self.source.kind)
+        asked = symmetry or self.settings["symmetry"]
+        motions = find_motions(asked, self.source.images, self.feature_map.transformer, self.source.kind)
         with runtime.running():
             return estimate_poses(motions, (self.source.images, self.target.images), top, k=k, seed=seed)
 
@@ -147,9 +151,7 @@ class Match:
         default the median of each border; ``expand`` enlarges the canvas; ``include_ambiguous`` rotates all images.
         """
         poses = self.poses() if poses is None else poses
-        if images is None and self.source is None:
-            raise InputError("this match has no images; give those of the sources.")
-        given = self.source.images if images is None and self.source is not None else np.asarray(images)
+        given = self.source.images if images is None else np.asarray(images)
         return upright_images(given, poses, fill=fill, expand=expand, include_ambiguous=include_ambiguous)
 
     def class_weights(
@@ -195,7 +197,7 @@ class Match:
         rest[rows, best] = -1.0
         second = rest.argmax(axis=1) if len(classes) > 1 else best
         columns = {
-            **({"file": list(self.source.files)} if self.source is not None and self.source.files else {}),
+            **({"file": list(self.source.files)} if self.source.files else {}),
             "label": classes[best],
             "probability": found[rows, best],
             "runner_up": classes[second],
@@ -262,8 +264,6 @@ class Match:
         check_choice("side", side, get_args(Side))
         if self.outlier_scores is not None:
             return self.outlier_scores.below(level, side)
-        if self.feature_map is None or self.features is None:
-            raise InputError(_NO_IMAGES.format("distances within a set are"))
         return outlier_scores(self.feature_map, self.settings["metric"], self.features).below(level, side)
 
     def predict(self, images: ArrayLike | Dataset, *, k: int = 5, poses: bool = False, seed: int = 0) -> Prediction:
@@ -286,8 +286,6 @@ class Match:
         """Predictor for new images, which can be saved to a file."""
         if not isinstance(self.coupling, EntropicCoupling):
             raise InputError("prediction needs the potentials of an entropic solver; match with Sinkhorn.")
-        if self.feature_map is None or self.features is None or self.target is None:
-            raise InputError(_NO_IMAGES.format("predictions are"))
         plan = self.coupling
         top = self.top_matches(VOTERS)
         practised = practice_rows(top.indices)
@@ -312,9 +310,6 @@ class Match:
     @cached_property
     def _summary(self) -> PlanSummary:
         return self.summary or read_plan(self.coupling, self.source_labels, self.target_labels)
-
-
-_NO_IMAGES = "this match has no images, and {} computed from them; keep the result of match(), or match again."
 
 
 def read_plan(

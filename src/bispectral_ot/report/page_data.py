@@ -62,8 +62,6 @@ def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses
     ``outliers``, places among these; ``map``, vectors of a sample whose distances are those of the match.
     """
     a, b = match.source, match.target
-    assert a is not None
-    assert b is not None
     pictures = Pictures(a), Pictures(b)
     names, codes = _classes(a)
     columns, target_codes = _classes(b, first=names)
@@ -128,7 +126,7 @@ def _classes(dataset: Dataset, first: Sequence[str] = ()) -> tuple[list[str], In
     """Names of the classes that have images, those of ``first`` first, and the place of each image among them."""
     if dataset.labels is None:
         return [""], np.zeros(len(dataset), dtype=np.int64)
-    present = [name for name, count in zip(dataset.classes, dataset.class_counts, strict=True) if count]
+    present = dataset.present_classes
     names = list(dict.fromkeys([*(name for name in first if name in set(present)), *present]))
     place = {name: i for i, name in enumerate(names)}
     return names, np.array([place.get(name, -1) for name in dataset.classes])[dataset.labels]
@@ -176,10 +174,8 @@ def _poses(poses: Poses | None, rows: Indices) -> list[Any] | None:
     return list(zip(*(column[rows].tolist() for column in columns), strict=True))
 
 
-def _map(match: Match, rows: list[Indices], slot: dict[int, int], place: dict[int, int]) -> JsonObject | None:
-    """Places and vectors of a sample of both sides; None if the features are not known."""
-    if match.feature_map is None or match.features is None:
-        return None
+def _map(match: Match, rows: list[Indices], slot: dict[int, int], place: dict[int, int]) -> JsonObject:
+    """Places and vectors of a sample of both sides."""
     chosen = [i for i in rows[0] if int(i) in slot], [j for j in rows[1] if int(j) in place]
     features = np.concatenate([side[some] for side, some in zip(match.features, chosen, strict=True)])
     metric = cast(Metric, match.coupling.cost.metric)

@@ -51,7 +51,7 @@ def write_match(
         "matches": tables.match_table(match, k=k),
         "labels": tables.label_table(match),
         "confusion": None if table is None else tables.confusion_table(table),
-        "poses": None if poses is None or match.source is None else tables.pose_table(poses, match.source),
+        "poses": None if poses is None else tables.pose_table(poses, match.source),
         "outliers": tables.outlier_table(match),
     }
     tables.write_tables(folder, written)
@@ -60,15 +60,14 @@ def write_match(
     if match.images_elsewhere:
         warn("figures and model.npz are skipped because the images are a dask.array.", DataWarning)
     else:
-        if isinstance(match.coupling, EntropicCoupling) and match.feature_map is not None:
+        if isinstance(match.coupling, EntropicCoupling):
             parts[MODEL] = lambda: match.predictor.save(folder / MODEL)
-        if match.source is not None and match.target is not None:
-            drawn: dict[str, Draw] = {"matches": lambda ax: match.plot("pairs", n=8, ax=ax)}
-            if match.source_labels is not None and match.target_labels is not None:
-                drawn["confusion"] = lambda ax: match.plot("classes", ax=ax)
-            parts |= _figures(folder, drawn) if figures else {}
-            page = partial(match_page, match, content, title=title, poses=poses)
-            parts[PAGE_DATA] = lambda: write_text(folder / PAGE_DATA, compact_json(page()))
+        drawn: dict[str, Draw] = {"matches": lambda ax: match.plot("pairs", n=8, ax=ax)}
+        if table is not None:
+            drawn["confusion"] = lambda ax: match.plot("classes", ax=ax)
+        parts |= _figures(folder, drawn) if figures else {}
+        page = partial(match_page, match, content, title=title, poses=poses)
+        parts[PAGE_DATA] = lambda: write_text(folder / PAGE_DATA, compact_json(page()))
     content["seconds"]["tables"] = time.perf_counter() - start
     decorate(parts, content["seconds"])
     write_json(folder / RESULTS, content)

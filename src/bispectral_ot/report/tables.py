@@ -39,24 +39,17 @@ def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame | None]) -> Non
 
 def read_table(path: Path) -> pd.DataFrame:
     """Table that :func:`write_tables` has written; names of classes and of files stay text."""
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
     text = _TEXT | ({"source", "target", "set"} if path.stem in ("distances", "contributors", "classes") else set())
-    for name in set(table) - text:
-        numbers = pd.to_numeric(table[name], errors="coerce")
-        if (numbers.notna() | (table[name] == "")).all():
-            table[name] = numbers
-        elif table[name].isin(["true", "false"]).all():
-            table[name] = table[name] == "true"
-    return table
+    table = pd.read_csv(path, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values="")
+    return table.fillna(dict.fromkeys(text & set(table), ""))
 
 
 def match_table(match: Match, *, k: int) -> pd.DataFrame:
     """``matches.csv``: a row for each source and each of its k best targets that have a weight."""
     (indices, weights), distances = match.top_matches(k), match.top_distances(k)
-    n, m = match.coupling.shape
     kept = weights > 0
     rows, targets = np.nonzero(kept)[0], indices[kept]
-    first, second = _positions("source", match.source, n), _positions("target", match.target, m)
+    first, second = _positions("source", match.source), _positions("target", match.target)
     columns = {name: values[rows] for name, values in first.items()} | {"rank": kept.cumsum(axis=1)[kept]}
     columns |= {name: values[targets] for name, values in second.items()}
     return pd.DataFrame(columns | {"weight": weights[kept], "distance": distances[kept]})
@@ -64,7 +57,6 @@ def match_table(match: Match, *, k: int) -> pd.DataFrame:
 
 def label_table(match: Match) -> pd.DataFrame | None:
     """``labels.csv``: labels of sources (of targets, if only sources have labels) with probability and runner-up."""
-    n, m = match.coupling.shape
     if match.target_labels is not None:
         table = match.labels()
         rivalled = (table.runner_up != table.label) & (table.runner_up_probability > 0)
@@ -74,13 +66,13 @@ def label_table(match: Match) -> pd.DataFrame | None:
             del table["outlier_score"]
         if match.source_labels is not None:
             table["true_label"] = match.source_labels
-        table.insert(0, "source", _positions("source", match.source, n)["source"])
+        table.insert(0, "source", match.source.positions)
         return table
     if match.source_labels is None:
         return None
     names, weights = match.class_weights(to="target")
     columns = {"label": names[weights.argmax(axis=1)], "probability": weights.max(axis=1)}
-    return pd.DataFrame(_positions("target", match.target, m) | columns)
+    return pd.DataFrame(_positions("target", match.target) | columns)
 
 
 def found_outliers(match: Match) -> tuple[Outliers, Outliers] | None:
@@ -93,7 +85,7 @@ def found_outliers(match: Match) -> tuple[Outliers, Outliers] | None:
 def outlier_table(match: Match) -> pd.DataFrame | None:
     """``outliers.csv``: outliers of both sides, the most distant first."""
     found = found_outliers(match)
-    if found is None or match.source is None or match.target is None:
+    if found is None:
         return None
     rows: list[list[Any]] = []
     for name, dataset, each in zip(("source", "target"), (match.source, match.target), found, strict=True):
@@ -109,13 +101,11 @@ def confusion_table(table: ClassTable) -> pd.DataFrame:
 
 def pose_table(poses: Poses, source: Dataset) -> pd.DataFrame:
     """``poses.csv``: a row for each source; empty if there is no pose."""
-    return pd.DataFrame(_positions("source", source, len(source))).join(poses.to_frame())
+    return pd.DataFrame(_positions("source", source)).join(poses.to_frame())
 
 
-def _positions(name: str, dataset: Dataset | None, count: int) -> JsonObject:
+def _positions(name: str, dataset: Dataset) -> JsonObject:
     """Position of each element in its set, and its file if there are files."""
-    if dataset is None:
-        return {name: np.arange(count)}
     files = {"file" if name == "source" else "target_file": np.array(dataset.files, dtype=object)}
     return {name: dataset.positions} | (files if dataset.files else {})
 
@@ -159,10 +149,10 @@ def match_results(match: Match, table: ClassTable | None, poses: Poses | None = 
         **{name: getattr(match, name) for name in ("distance", "converged", "marginal_error")},
         **{"tol": coupling.tol, "iterations": coupling.iterations},
         "reg": getattr(coupling, "reg", None),
-        "marginals": match.settings.get("marginals", "balanced"),
+        "marginals": match.settings["marginals"],
         "mass": match.mass,
         "targets_per_source": float(np.exp(coupling.entropy) / n),
-        **{"n": n, "m": m, "source": _describe(match.source, n), "target": _describe(match.target, m)},
+        **{"n": n, "m": m, "source": _describe(match.source), "target": _describe(match.target)},
         **{"settings": dict(match.settings), "seconds": dict(match.seconds), "memory": match.memory},
     }
     if table is not None:
@@ -202,8 +192,6 @@ def pose_summary(poses: Poses) -> dict[str, int | float | str | None]:
     }
 
 
-def _describe(dataset: Dataset | None, count: int) -> JsonObject:
-    if dataset is None:
-        return {"name": "features", "images": count, "shape": [], "classes": None}
+def _describe(dataset: Dataset) -> JsonObject:
     classes = dataset.classes if dataset.labels is not None else None
-    return {"name": dataset.name, "images": count, "shape": dataset.signals.shape[1:], "classes": classes}
+    return {"name": dataset.name, "images": len(dataset), "shape": dataset.signals.shape[1:], "classes": classes}

@@ -18,7 +18,7 @@ from torch.nn import functional
 from bispectral_ot import features
 from bispectral_ot.errors import InputError
 from bispectral_ot.features.kernels import ROUNDING
-from bispectral_ot.features.local_bispectrum import Ladder
+from bispectral_ot.features.local_bispectrum import CHANNEL_LADDER, EDGE_LADDER, Ladder
 from bispectral_ot.torch.transport import check_tensors, is_half
 from bispectral_ot.transformer import BatchTransformer
 
@@ -253,7 +253,6 @@ class _Local(Invariant):
         super().__init__(transformer)
         self.ignores = transformer.intensity == "ignore"
         self.scale = float(transformer.scale_)
-        self.ladders: tuple[Ladder, Ladder] = transformer.channel_ladder_, transformer.edge_ladder_
         self.n_channel_levels = int(transformer._n_channel_levels)
         for name in ("contrasts", "window", "circle", "disk", "bins", "slopes", "means", "deviations"):
             self.keep(**{name: getattr(transformer, f"{name}_")})
@@ -279,10 +278,10 @@ class _Local(Invariant):
         pyramid = self._pyramid(contents, self.n_channel_levels)
         for level, planes in enumerate(pyramid):
             one_each = planes.flatten(0, 1)[:, None]
-            blocks.append(self._pooled(one_each, self.ladders[0], level).unflatten(0, (n, channels)).flatten(1))
+            blocks.append(self._pooled(one_each, CHANNEL_LADDER, level).unflatten(0, (n, channels)).flatten(1))
         if self.n_levels > 1:
             edges = self._pyramid(_edge_fields(*self._differences(pyramid[0]), tiny=_TINY), self.n_levels)
-            blocks += [self._pooled(edges[level], self.ladders[1], level) for level in range(1, self.n_levels)]
+            blocks += [self._pooled(edges[level], EDGE_LADDER, level) for level in range(1, self.n_levels)]
         rows = torch.cat(blocks, 1)
         rows = torch.where(self.table("odd", x), rows.abs(), rows)
         return (rows - self.table("means", x)) / self.table("deviations", x)
