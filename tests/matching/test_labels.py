@@ -70,7 +70,7 @@ def test_a_regression_scores_left_out_targets_as_a_refit_without_them(ridge, mon
 def test_a_tall_decomposition_is_cholesky_and_maps_the_rows_below():
     rows = np.random.default_rng(0).normal(size=(700, 900)).astype(np.float32)
     matrix, below = rows[:600] @ rows[:600].T / 900 + np.eye(600, dtype=np.float32), rows[600:, :600]
-    found = decompose(np.concatenate([matrix, below]))  # three panels
+    found = decompose(np.concatenate([matrix, below]))  # two panels
     factor = np.linalg.cholesky(matrix.astype(np.float64))
     np.testing.assert_allclose(np.tril(found[:600]), factor, atol=1e-5)
     np.testing.assert_allclose(found[600:], np.linalg.solve(factor, below.T).T, atol=1e-5)

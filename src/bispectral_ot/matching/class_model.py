@@ -229,15 +229,18 @@ def decompose(tall: Rows) -> Rows:
     LAPACK has one thread here, and results of more depend on their number. Entries above the diagonal are undefined.
     """
     m = tall.shape[1]
-    for start in range(0, m, 256):
-        stop = min(start + 256, m)
-        panel = tall[start:, start:stop]
-        left = tall[start:, :start]
-        done = tall[start:stop, :start].T.copy()
-        fill_rows(lambda _, a, b, done: b - a @ done, panel, block_rows=256, rows=(left, panel), shared=(done,))
-        corner = np.linalg.cholesky(panel[: stop - start].astype(np.float64))
-        panel[: stop - start] = corner
-        panel[stop - start :] = product(panel[stop - start :], np.linalg.inv(corner).T.astype(np.float32))
+    for start in range(0, m, 512):
+        stop = min(start + 512, m)
+        head, done, below = tall[start:stop, start:stop], tall[start:stop, :start], tall[stop:]
+        corner = np.linalg.cholesky((head - product(done, done.T)).astype(np.float64))
+        head[:] = corner
+        inverse = np.linalg.inv(corner).T.astype(np.float32)
+
+        def solve(_: Block, rows: Rows, at: slice, done: Rows, inverse: Rows) -> Rows:
+            return (rows[:, at] - rows[:, : at.start] @ done.T) @ inverse
+
+        shared = slice(start, stop), done, inverse
+        fill_rows(solve, below[:, start:stop], block_rows=256, rows=(below,), shared=shared)
     return tall
 
 
