@@ -138,9 +138,9 @@ class CombinedBispectrum(_SideBySide):
         products = gram(seen[1])
         changes = seen_moved[0] - seen[0][which]
         local, combinations = side_by_side(lambda: whitening(seen[0], changes), lambda: combined_rows(products))
-        matrices = [local, product(seen[1].T, combinations)]
-        both = zip(seen_moved, seen, matrices, strict=True)
-        of_local, of_coupled = ((product(moved, matrix), product(whole, matrix)) for moved, whole, matrix in both)
+        of_local = product(seen_moved[0], local), product(seen[0], local)
+        # coupled rows have thousands of columns: their products with each other take the place of the rows
+        of_coupled = product(product(seen_moved[1], seen[1].T), combinations), product(products, combinations)
         odds = neighbour_odds(*of_local, *of_coupled)
         weight = float(np.clip((odds / _EVEN_ODDS) ** _STEEPNESS, *_WEIGHTS)) if np.isfinite(odds) else 1.0
         self.coupled_weight_ = weight
@@ -151,10 +151,11 @@ class CombinedBispectrum(_SideBySide):
         spare = (1 - self.kept_variance) * total - max(0.0, total - float(ascending.sum()))
         least = ascending[min(int(np.searchsorted(np.cumsum(ascending), spare)), len(ascending) - 1)]
         kept = [each >= min(least, each.max()) for each in variances]  # one of each part at least
+        matrices = local[:, kept[0]], product(seen[1].T, np.ascontiguousarray(combinations[:, kept[1]]))
         self.projections_ = [
             # weights of columns are taken up once for all
-            np.ascontiguousarray(np.float32(np.sqrt(factor)) * matrix[:, columns]) * scale[:, None]
-            for scale, matrix, columns, factor in zip(scales, matrices, kept, (1.0, weight), strict=True)
+            np.ascontiguousarray(np.float32(np.sqrt(factor)) * matrix) * scale[:, None]
+            for scale, matrix, factor in zip(scales, matrices, (1.0, weight), strict=True)
         ]
         super()._fit(rows)
 
