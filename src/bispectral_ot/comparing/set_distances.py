@@ -37,7 +37,7 @@ AnySet = Dataset | ArrayLike | os.PathLike[str]
 
 
 def compare(
-    sets: Mapping[str, AnySet] | Sequence[AnySet],
+    sets: "Mapping[str, AnySet] | Sequence[AnySet]",
     *,
     symmetry: str | None = None,
     features: Any = None,

@@ -203,7 +203,7 @@ class Cost:
         return cost
 
     @classmethod
-    def from_matrix(cls, matrix: ArrayLike, *, scale: float | None = None, engine: Engine | None = None) -> Self:
+    def from_matrix(cls, matrix: "ArrayLike", *, scale: float | None = None, engine: Engine | None = None) -> Self:
         """Cost from a matrix (n, m), which is copied; float64 numbers keep their digits."""
         return cls.from_distance(_Given(matrix), scale=scale, engine=engine)
 
@@ -324,7 +324,7 @@ class Cost:
         return sums, smallest
 
 
-def as_cost(cost: Cost | ArrayLike) -> Cost:
+def as_cost(cost: "Cost | ArrayLike") -> Cost:
     """Return a :class:`Cost` unchanged, anything else as a matrix of costs."""
     return cost if isinstance(cost, Cost) else Cost.from_matrix(cost)
 
@@ -334,7 +334,7 @@ class _Given(Distance):
 
     metric = "precomputed"
 
-    def __init__(self, matrix: ArrayLike) -> None:
+    def __init__(self, matrix: "ArrayLike") -> None:
         is_float32 = getattr(matrix, "dtype", None) == np.float32
         values = as_real(matrix, "the cost matrix", np.float32 if is_float32 else np.float64)
         if values.ndim != 2 or values.size == 0:

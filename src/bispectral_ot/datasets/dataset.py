@@ -87,10 +87,10 @@ class Dataset:
     @classmethod
     def from_vectors(
         cls,
-        vectors: ArrayLike,
-        labels: ArrayLike | None = None,
+        vectors: "ArrayLike",
+        labels: "ArrayLike | None" = None,
         *,
-        images: ArrayLike | None = None,
+        images: "ArrayLike | None" = None,
         name: str = "vectors",
         classes: tuple[str, ...] = (),
         files: tuple[str, ...] = (),
@@ -158,7 +158,7 @@ class Dataset:
         """Names of the classes that have images."""
         return [name for name, count in zip(self.classes, self.class_counts, strict=True) if count]
 
-    def select(self, index: ArrayLike | slice) -> Self:
+    def select(self, index: "ArrayLike | slice") -> Self:
         """Images at ``index`` (positions, a mask of length n, or a slice), in that order; all classes are kept."""
         try:
             rows = np.arange(len(self))[index if isinstance(index, slice) else np.asarray(index)]
@@ -177,7 +177,7 @@ def check_flat(dataset: Any, what: str) -> None:
         raise InputError(f"{what}: for flat images only, but {dataset.name!r} has {KINDS[dataset.kind]}.")
 
 
-def as_dataset(data: Dataset | ArrayLike | os.PathLike[str], *, name: str = "images") -> Dataset:
+def as_dataset(data: "Dataset | ArrayLike | os.PathLike[str]", *, name: str = "images") -> Dataset:
     """Return a Dataset unchanged, an array as a Dataset called ``name``, and anything else as :func:`load` reads it."""
     if isinstance(data, Dataset):
         return data

@@ -48,7 +48,7 @@ _WITH_SPLITS = (".npz", ".h5", ".hdf5", ".zarr", ".csv", ".tsv")
 
 
 def load(
-    name_or_path: str | os.PathLike[str] | ArrayLike | Dataset,
+    name_or_path: "str | os.PathLike[str] | ArrayLike | Dataset",
     *,
     split: str = "train",
     root: str | os.PathLike[str] | None = None,

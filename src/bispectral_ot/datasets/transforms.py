@@ -19,7 +19,7 @@ _NOISES = 4  # differences of up to so many standard deviations of the backgroun
 
 
 def split_halves(
-    dataset: Dataset | ArrayLike, *, seed: int = 0, per_class: int | None = None
+    dataset: "Dataset | ArrayLike", *, seed: int = 0, per_class: int | None = None
 ) -> tuple[Dataset, Dataset]:
     """Two disjoint random halves of a dataset, stratified by class; an odd image of a class is left out.
 
@@ -105,7 +105,7 @@ def warn_of_copies(source: Dataset, target: Dataset) -> list[NDArray[np.int64]]:
     return distinct
 
 
-def rotate(dataset: Dataset | ArrayLike, degrees: ArrayLike, *, fill: str | ArrayLike = "background") -> Dataset:
+def rotate(dataset: "Dataset | ArrayLike", degrees: "ArrayLike", *, fill: "str | ArrayLike" = "background") -> Dataset:
     """Rotate each image counter-clockwise (as displayed) by its own angle about the exact centre, bilinearly.
 
     Images become float32; multiples of 90 degrees are exact for square images. ``degrees`` is one angle for all, or
@@ -133,14 +133,16 @@ def rotate(dataset: Dataset | ArrayLike, degrees: ArrayLike, *, fill: str | Arra
     return replace(dataset, images=warp(images, maps, fill=fill, stage="rotate"))
 
 
-def rotate_randomly(dataset: Dataset | ArrayLike, *, seed: int = 0, fill: str | ArrayLike = "background") -> Dataset:
+def rotate_randomly(
+    dataset: "Dataset | ArrayLike", *, seed: int = 0, fill: "str | ArrayLike" = "background"
+) -> Dataset:
     """Rotate every image by ``numpy.random.default_rng(seed).uniform(0, 360, n)`` degrees; see :func:`rotate`."""
     dataset = as_dataset(dataset)
     degrees = np.random.default_rng(check_integer("seed", seed, minimum=0)).uniform(0.0, 360.0, len(dataset))
     return rotate(dataset, degrees, fill=fill)
 
 
-def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: float | None = None) -> Dataset:
+def normalize(dataset: "Dataset | ArrayLike", *, mean: float | None = None, std: float | None = None) -> Dataset:
     """Standardize pixels: ``(image - mean) / std``.
 
     ``mean`` and ``std`` default to those of the dataset; pass those of another dataset to use its scale.
@@ -169,7 +171,7 @@ def rescale(images: NDArray[Any], mean: float, std: float) -> NDArray[np.float32
     )
 
 
-def center(dataset: Dataset | ArrayLike) -> Dataset:
+def center(dataset: "Dataset | ArrayLike") -> Dataset:
     """Move the centre of mass of the content of every image to its centre, bilinearly; images become float32.
 
     The content is ``|image - background|`` wherever it exceeds four standard deviations of the border; the

@@ -249,7 +249,7 @@ class CyclicBispectrum(GroupBispectrum):
         n = self.n_features_in_
         return np.array([(0, 0, 1), (0, 1, 1), *((1, k, 1) for k in range(1, (n + 1) // 2))][: max(1, n)])
 
-    def invert(self, features: ArrayLike) -> NDArray[np.float64]:
+    def invert(self, features: "ArrayLike") -> NDArray[np.float64]:
         """Signals (n, length) with the given selective bispectra (n, columns), each up to a shift.
 
         With ``normalize=True`` a signal is also divided by the cube root of the norm of its bispectrum. An InputError

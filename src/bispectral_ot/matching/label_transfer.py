@@ -54,7 +54,7 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
         self.symmetry, self.features, self.metric = symmetry, features, metric
         self.metric_learning, self.normalize = metric_learning, normalize
 
-    def fit(self, X: ArrayLike | Dataset, y: ArrayLike | None = None) -> Self:
+    def fit(self, X: "ArrayLike | Dataset", y: "ArrayLike | None" = None) -> Self:
         """Fit to targets: images, rows or a ``Dataset``, with labels ``y`` (by default those of the ``Dataset``)."""
         target = self._dataset(X, reset=True)
         if y is None and target.labels is None:
@@ -72,12 +72,12 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
             self.match_ = match(unlabelled, self.target_, marginals="relaxed", **self.get_params())
         return self
 
-    def predict(self, X: ArrayLike | Dataset) -> NDArray[Any]:
+    def predict(self, X: "ArrayLike | Dataset") -> NDArray[Any]:
         """Labels (n,) of images, each on its own."""
         check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
-    def predict_proba(self, X: ArrayLike | Dataset) -> NDArray[np.float64]:
+    def predict_proba(self, X: "ArrayLike | Dataset") -> NDArray[np.float64]:
         """Class probabilities (n, c) of images, each on its own, for the class proportions of the targets."""
         check_is_fitted(self)
         found = self.match_.predictor.match(self._dataset(X))
@@ -87,12 +87,12 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
             names, weights = found.classes.model.classes, found.classes.probabilities
         return weights[:, np.argsort(names.astype(np.int64))]
 
-    def transduce(self, X: ArrayLike | Dataset) -> Match:
+    def transduce(self, X: "ArrayLike | Dataset") -> Match:
         """Match of a whole set of images with the targets; its labels are positions in ``classes_``."""
         check_is_fitted(self)
         return match(replace(self._dataset(X), labels=None, classes=()), self.target_, **self.get_params())
 
-    def _dataset(self, X: ArrayLike | Dataset, *, reset: bool = False) -> Dataset:
+    def _dataset(self, X: "ArrayLike | Dataset", *, reset: bool = False) -> Dataset:
         """Images as they are; rows (n, columns) as vectors."""
         if isinstance(X, Dataset):
             return X

@@ -38,8 +38,8 @@ _MOVED = 256  # images of each set that are moved for the null distribution of o
 
 
 def match(
-    source: Dataset | ArrayLike | os.PathLike[str],
-    target: Dataset | ArrayLike | os.PathLike[str],
+    source: "Dataset | ArrayLike | os.PathLike[str]",
+    target: "Dataset | ArrayLike | os.PathLike[str]",
     *,
     symmetry: str | None = None,
     features: Any = None,
@@ -49,8 +49,8 @@ def match(
     solver: Solver | str | None = None,
     normalize: bool = True,
     pca: int | None = None,
-    source_weights: ArrayLike | None = None,
-    target_weights: ArrayLike | None = None,
+    source_weights: "ArrayLike | None" = None,
+    target_weights: "ArrayLike | None" = None,
     marginals: Marginals | None = None,
     metric_learning: Literal["auto", "none"] = "auto",
     corrections: str | Path | None = None,

@@ -138,7 +138,7 @@ class Match:
 
     def upright(
         self,
-        images: ArrayLike | None = None,
+        images: "ArrayLike | None" = None,
         *,
         poses: Poses | None = None,
         fill: float | None = None,
@@ -155,7 +155,7 @@ class Match:
         return upright_images(given, poses, fill=fill, expand=expand, include_ambiguous=include_ambiguous)
 
     def class_weights(
-        self, labels: ArrayLike | None = None, *, to: Side | None = None
+        self, labels: "ArrayLike | None" = None, *, to: Side | None = None
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Distinct labels (c,) of the other set, and fractions (n, c) of each element's mass that go to each label.
 
@@ -266,7 +266,7 @@ class Match:
             return self.outlier_scores.below(level, side)
         return outlier_scores(self.feature_map, self.settings["metric"], self.features).below(level, side)
 
-    def predict(self, images: ArrayLike | Dataset, *, k: int = 5, poses: bool = False, seed: int = 0) -> Prediction:
+    def predict(self, images: "ArrayLike | Dataset", *, k: int = 5, poses: bool = False, seed: int = 0) -> Prediction:
         """Prediction of labels, probabilities and best k targets for new images, without solving again.
 
         Sources of the match get the same labels as before. ``poses=True`` also estimates poses.

@@ -86,9 +86,9 @@ class Sinkhorn:
 
     def solve(
         self,
-        cost: Cost | ArrayLike,
-        source_weights: ArrayLike | None = None,
-        target_weights: ArrayLike | None = None,
+        cost: "Cost | ArrayLike",
+        source_weights: "ArrayLike | None" = None,
+        target_weights: "ArrayLike | None" = None,
         *,
         target_groups: tuple[NDArray[np.int64], Vector] | None = None,
         symmetric: bool = False,
@@ -219,7 +219,10 @@ class ExactTransport:
         return 41 * shape[0] * shape[1]
 
     def solve(
-        self, cost: Cost | ArrayLike, source_weights: ArrayLike | None = None, target_weights: ArrayLike | None = None
+        self,
+        cost: "Cost | ArrayLike",
+        source_weights: "ArrayLike | None" = None,
+        target_weights: "ArrayLike | None" = None,
     ) -> SparseCoupling:
         """Compute the plan; see :meth:`Sinkhorn.solve`."""
         import ot
