@@ -58,7 +58,6 @@ class Match:
     features: tuple[Rows, Rows]  # of both sets
     seconds: dict[str, float] = field(default_factory=dict)  # time of each stage
     memory: dict[str, int] = field(default_factory=dict)  # peak of the process at the end of each stage, in bytes
-    summary: PlanSummary | None = None
     classes: SourceClasses | None = None  # None if the target has no labels
     outlier_scores: OutlierScores | None = None  # None if marginals are balanced
 
@@ -108,7 +107,7 @@ class Match:
     @property
     def mass(self) -> float:
         """Total transported mass (1 if balanced)."""
-        return float(self._summary.row_sums.sum())
+        return float(self.summary.row_sums.sum())
 
     def top_matches(self, k: int = 5) -> TopMatches:
         """Best k targets of each source, with their weights: the fractions of its mass that they receive."""
@@ -169,7 +168,7 @@ class Match:
         own, other = (self.target_labels, "target") if side == "source" else (self.source_labels, "source")
         given = given_or_own(labels, own, self.coupling.shape[side == "source"], other)
         classes, codes = np.unique(given, return_inverse=True)
-        summary = self._summary if labels is None else self.coupling.summary(k=0, **{f"{other}_labels": codes})
+        summary = self.summary if labels is None else self.coupling.summary(k=0, **{f"{other}_labels": codes})
         if side == "source":
             mass, weights = summary.source_class_mass, self.coupling.source_weights
         else:
@@ -202,8 +201,8 @@ class Match:
             "probability": found[rows, best],
             "runner_up": classes[second],
             "runner_up_probability": found[rows, second],
-            "nearest_label": self.target_labels[self._summary.nearest],
-            "nearest_distance": self._summary.nearest_costs,
+            "nearest_label": self.target_labels[self.summary.nearest],
+            "nearest_distance": self.summary.nearest_costs,
             "outlier_score": np.nan if self.outlier_scores is None else self.outlier_scores.source,
         }
         return DataFrame(columns)
@@ -248,7 +247,7 @@ class Match:
             raise InputError("class proportions need labels on the target; give Dataset(images, labels).")
         estimate = self._known_classes.estimate
         classes, codes = np.unique(self.target_labels, return_inverse=True)
-        received = np.bincount(codes, weights=self._summary.column_sums)
+        received = np.bincount(codes, weights=self.summary.column_sums)
         own = np.bincount(codes) / len(codes)
         low, high = np.quantile(estimate.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
         low = np.minimum(np.where(low < 1e-3 / len(classes), 0.0, low), estimate.proportions)
@@ -305,20 +304,14 @@ class Match:
 
     def _best(self, k: int) -> PlanSummary:
         check_integer("k", k, minimum=1)
-        return self._summary if k <= KEPT_MATCHES else self.coupling.summary(k=k)
+        return self.summary if k <= KEPT_MATCHES else self.coupling.summary(k=k)
 
     @cached_property
-    def _summary(self) -> PlanSummary:
-        return self.summary or read_plan(self.coupling, self.source_labels, self.target_labels)
-
-
-def read_plan(
-    coupling: Coupling, source_labels: NDArray[Any] | None, target_labels: NDArray[Any] | None
-) -> PlanSummary:
-    """Summary of a plan with best matches and class masses, from one pass."""
-    given = {"source_labels": source_labels, "target_labels": target_labels}
-    codes = {side: np.unique(each, return_inverse=True)[1] for side, each in given.items() if each is not None}
-    return coupling.summary(k=KEPT_MATCHES, **codes)
+    def summary(self) -> PlanSummary:
+        """Summary of the plan with best matches and class masses, from one pass."""
+        given = {"source_labels": self.source_labels, "target_labels": self.target_labels}
+        codes = {side: np.unique(each, return_inverse=True)[1] for side, each in given.items() if each is not None}
+        return self.coupling.summary(k=KEPT_MATCHES, **codes)
 
 
 @dataclass(frozen=True)
