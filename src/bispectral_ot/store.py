@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.files import whole_file
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class Store:
             try:
                 found = kind(**read_record(path))
             except (OSError, ValueError, TypeError, KeyError, RecursionError, zipfile.BadZipFile) as error:
-                warn(f"{path} cannot be read ({error}) and is computed again.", DataWarning)
+                warn(f"{path} cannot be read ({error}) and is computed again.")
             else:
                 self.reused += 1
                 return found

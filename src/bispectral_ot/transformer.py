@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bispectral_ot import runtime
 from bispectral_ot.checks import METRICS, detached
 from bispectral_ot.engines import Threads, row_blocks
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.memory import check_fits
 
 Rows = NDArray[np.float32]
@@ -214,7 +214,7 @@ def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
     """Warn if the features of some signals are zero."""
     if vanishing:
         words = f"{vanishing:,} of {total:,} signals have features ({type(transformer).__name__}) that are zero"
-        warn(f"{words} in a channel: they are blank there, or too smooth or small for these features.", DataWarning)
+        warn(f"{words} in a channel: they are blank there, or too smooth or small for these features.")
 
 
 def scaled_channels(rows: NDArray[Any], channels: int) -> Rows:

@@ -1,6 +1,7 @@
 """3-D shapes up to rotation: densities on concentric spheres, and their SO(3) invariants."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ _POWER = 0.5  # compression of magnitudes
 _POINTS_AT_A_TIME, _SHAPES_AT_A_TIME = 8192, 16
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class ShellBispectrum(BatchTransformer):
     """Invariants of 3-D shapes under translation, rotation and scaling, from densities on concentric spheres.
 
@@ -54,8 +56,9 @@ class ShellBispectrum(BatchTransformer):
 
     symmetries = ("so3-shapes",)
 
-    def __init__(self, *, n_shells: int = 8, lmax: int = 8, n_samples: int = 4096) -> None:
-        self.n_shells, self.lmax, self.n_samples = n_shells, lmax, n_samples
+    n_shells: int = 8
+    lmax: int = 8
+    n_samples: int = 4096
 
     def _read(self, X: Any, *, reset: bool, first: int = 0) -> tuple[list[tuple[int, Any]], tuple[int, ...]]:
         """Numbered shapes, and the number of their coefficients."""

@@ -6,6 +6,7 @@ fulfil the triangle inequality. Permuting the three pairs multiplies b by ``(-1)
 order is kept, and for an odd sum of degrees only triples of different pairs, as the others vanish.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations_with_replacement
@@ -231,6 +232,7 @@ def add_products(columns: Floats, owner: Index, entries: Index, values: Floats, 
             row[n] += value * first[n] * second[n] * third[n]
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class SphereBispectrum(BatchTransformer):
     """SO(3) bispectrum of real signals on the sphere, invariant to rotations.
 
@@ -266,8 +268,9 @@ class SphereBispectrum(BatchTransformer):
 
     symmetries = ("so3",)
 
-    def __init__(self, *, lmax: int = 10, points: ArrayLike | None = None, normalize: bool = True) -> None:
-        self.lmax, self.points, self.normalize = lmax, points, normalize
+    lmax: int = 10
+    points: ArrayLike | None = None
+    normalize: bool = True
 
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
         if self.points is None:
