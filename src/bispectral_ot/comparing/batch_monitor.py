@@ -15,8 +15,8 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import check_choice, check_integer, printable
 from bispectral_ot.comparing import change_tests as tests
 from bispectral_ot.comparing.change_tests import CHANGES, FEWEST
+from bispectral_ot.comparing.comparison import AnySet
 from bispectral_ot.comparing.resampling import Rows, reduced, scaled
-from bispectral_ot.comparing.set_distances import AnySet
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.dataset import as_dataset, check_flat
 from bispectral_ot.errors import InputError, warn

@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.errors import InputError
 from bispectral_ot.features.kernels import multiply, normalize_rows
-from bispectral_ot.features.polar import SAMPLINGS, PolarSampler
+from bispectral_ot.features.polar import SAMPLINGS, Index, PolarSampler
 from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, take_out_sizes
-
-Index = NDArray[np.int64]
 
 
 class TripleOrbits(NamedTuple):

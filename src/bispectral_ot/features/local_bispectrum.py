@@ -14,7 +14,7 @@ from bispectral_ot.checks import check_choice
 from bispectral_ot.datasets.warp import radii
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features import kernels
-from bispectral_ot.features.polar import N_EDGE_FIELDS, area_means
+from bispectral_ot.features.polar import N_EDGE_FIELDS, Index, area_means
 from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, unit_weights
 
@@ -29,7 +29,6 @@ _ROUNDING = 1e-6  # of the largest content: less is rounding, of which square ro
 _SMALLEST_GRID = 4  # pixels a side: less has no neighbourhoods
 # The edge fields m^(1/2) e^{iqp}: a turn multiplies them by e^{iq angle}. Their planes: one real, two complex.
 _PLANES = {0: (0, -1), 2: (1, 2), 4: (3, 4)}
-Index = NDArray[np.int64]
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

@@ -279,7 +279,17 @@ class SphereBispectrum(BatchTransformer):
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
         lmax = check_integer("lmax", self.lmax, minimum=0)
-        points, weights = self._read_points()
+        if self.points is None:
+            grid, areas = equiangular_grid(*self.image_shape_[:2])
+            points, weights = grid.reshape(-1, 3), areas.ravel()
+        else:
+            points = np.asarray(self.points, dtype=np.float64)
+            if points.ndim != 2 or points.shape[1] != 3 or not (np.isfinite(points).all() and points.any(axis=1).all()):
+                found = f"got {points.shape}"
+                raise InputError(f"points must be finite directions of shape (n_points, 3), not zero; {found}.")
+            if self.image_shape_[0] != len(points):
+                raise InputError(f"signals have {self.image_shape_[0]} values, but there are {len(points)} points.")
+            weights = np.ones(len(points))
         self.analysis_ = analysis_matrix(points, weights, lmax)
         n_signals = self.n_features_in_ // len(points)
         triples = sphere_triples(lmax, n_signals)
@@ -288,17 +298,6 @@ class SphereBispectrum(BatchTransformer):
         pairs = np.stack(list(triples.values())).reshape(2, 3, -1)
         equal = (pairs[:, 1:] == pairs[:, :-1]).all(axis=0).sum(axis=0)
         return columns_table(**triples), np.array([6, 3, 1], dtype=np.float32)[equal]
-
-    def _read_points(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        if self.points is None:
-            grid, areas = equiangular_grid(*self.image_shape_[:2])
-            return grid.reshape(-1, 3), areas.ravel()
-        points = np.asarray(self.points, dtype=np.float64)
-        if points.ndim != 2 or points.shape[1] != 3 or not np.isfinite(points).all() or not points.any(axis=1).all():
-            raise InputError(f"points must be finite directions of shape (n_points, 3), not zero; got {points.shape}.")
-        if self.image_shape_[0] != len(points):
-            raise InputError(f"signals have {self.image_shape_[0]} values, but there are {len(points)} points.")
-        return points, np.ones(len(points))
 
     def _scratch_per_row(self) -> int:
         return 8 * (2 * self.n_features_in_ + 4 * self.n_features_out_ + 4 * (2 * self.lmax + 1) ** 2)

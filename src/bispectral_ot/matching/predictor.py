@@ -3,7 +3,6 @@
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -95,8 +94,7 @@ class Prediction(NamedTuple):
 class Predictor:
     """Targets, potentials, feature map and class model of a match, applied to new sources.
 
-    ``practice`` are best targets of some sources of the match, on which the precision of poses is calibrated;
-    ``target_features`` (m, columns) are extracted from the target images if None.
+    ``practice`` are best targets of some sources of the match, on which the precision of poses is calibrated.
     """
 
     target: Dataset
@@ -107,7 +105,7 @@ class Predictor:
     feature_map: FeatureMap
     settings: dict[str, Any]
     practice: TopMatches
-    target_features: NDArray[np.float32] | None = field(default=None, repr=False)
+    target_features: NDArray[np.float32] = field(repr=False)  # (m, columns)
     classes: SourceClasses | None = field(default=None, repr=False)
     outliers: OutlierReference | None = field(default=None, repr=False)
 
@@ -125,7 +123,7 @@ class Predictor:
         check_sizes([images, self.target], self.settings["symmetry"])
         with runtime.running():
             see, metric = self.feature_map, self.settings["metric"]
-            rows = see(images.signals), self._target_rows
+            rows = see(images.signals), self.target_features
             cost = Cost.from_distance(see.distance(*rows, metric), scale=self.scale)
             coupling = EntropicCoupling.of_potential(cost, self.potential, reg=self.reg, tol=self.tol)
             classes = self.classes
@@ -162,10 +160,6 @@ class Predictor:
         posed = self.poses(images, found.top_matches(VOTERS), seed=seed) if poses else None
         return Prediction(found.top_matches(k), details, posed)
 
-    @cached_property
-    def _target_rows(self) -> NDArray[np.float32]:
-        return self.feature_map(self.target.signals) if self.target_features is None else self.target_features
-
     def save(self, path: Path) -> None:
         """Write targets, potentials, feature map and class model to an ``.npz`` file with a checksum."""
         entries = {name: getattr(self, name) for name in _STORED}
@@ -197,8 +191,8 @@ class Predictor:
                 classes["model"] = ClassModel(**classes["model"])
                 classes["estimate"] = ProportionEstimate(**classes["estimate"])
                 entries["classes"] = SourceClasses(**classes)
-            return cls(**entries)
         except MissingEncoderError:
             raise
         except Exception as error:  # NumPy and zipfile raise many kinds of errors for damaged files
             raise InputError(f"{path} is damaged, or not the model of a match ({error}); match again.") from error
+        return cls(**entries, target_features=entries["feature_map"](entries["target"].signals))
