@@ -223,7 +223,7 @@ class MatchTask:
     def write(self, folder: Path, some: Listed | None = None) -> tuple[Match, dict[str, Any]]:
         """Match both sets, or some of their images, and the content of results.json."""
         from bispectral_ot.matching import class_table, match
-        from bispectral_ot.matching.evaluation import no_common_class
+        from bispectral_ot.matching.result import no_common_class
         from bispectral_ot.report.run_folder import write_match
 
         start = time.perf_counter()
