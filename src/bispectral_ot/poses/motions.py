@@ -23,8 +23,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.features.encoders import Orbit
 from bispectral_ot.features.polar import PolarSpectrum
 from bispectral_ot.groups import CyclicGroup
-from bispectral_ot.groups.shells import ShellBispectrum
-from bispectral_ot.groups.sphere import SphereBispectrum, generators, wigner_matrices
+from bispectral_ot.groups.sphere import ShellBispectrum, SphereBispectrum, generators, wigner_matrices
 
 Rows = NDArray[np.float32]
 Floats = NDArray[np.float64]
