@@ -98,12 +98,14 @@ def read_record(path: Path) -> dict[str, Any]:
 def write_record(path: Path, result: Any) -> None:
     """Write a dict or a dataclass as one ``.npz`` file with a checksum.
 
-    Entries are arrays, numbers, strings, None, and sequences, dicts and dataclasses of these.
+    Entries are arrays, numbers, strings, None, fitted transformers, and sequences, dicts and dataclasses of these.
     """
     arrays: dict[str, Any] = {}
 
     def as_json(value: Any) -> Any:
         """JSON value for what JSON has none for; an array is written beside the text, which names it."""
+        if hasattr(value, "get_state"):  # a fitted transformer
+            return value.get_state()
         if dataclasses.is_dataclass(value):
             return _fields(value)
         if isinstance(value, np.generic):

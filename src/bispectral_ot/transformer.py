@@ -141,10 +141,10 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return sum(self._fill(rows[i : i + step], out[i : i + step]) for i in range(0, len(rows), step))
 
     def get_state(self) -> State:
-        """Parameters and learned attributes, a tree of JSON values and arrays, for ``restore``."""
+        """Parameters and learned attributes for ``write_record``; ``restore`` makes a copy of what it has written."""
         check_is_fitted(self)
         shape = [list(self.image_shape_), self.n_features_in_]
-        learned = {name: _state_of(getattr(self, name)) for name in self._learned}
+        learned = {name: getattr(self, name) for name in self._learned}
         return {"class": type(self).__name__, "parameters": self._parameters(), "shape": shape, "learned": learned}
 
     def _parameters(self) -> State:
@@ -202,12 +202,6 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
                 bad = first + start + int(np.argmin(finite.all(axis=1)))
                 raise InputError(f"signal {bad} (counting from 0) contains NaN or infinity; repair or remove it.")
         return rows, shape
-
-
-def _state_of(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_state_of(each) for each in value]
-    return value.get_state() if isinstance(value, BatchTransformer) else value
 
 
 def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:

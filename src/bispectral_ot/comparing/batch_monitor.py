@@ -214,7 +214,7 @@ class Monitor:
 
     def save(self, path: str | Path) -> None:
         """Write the monitor to one ``.npz`` file, with all thresholds and the state of recent batches."""
-        write_record(Path(path), vars(self))
+        write_record(Path(path), self)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

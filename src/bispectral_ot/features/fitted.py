@@ -69,7 +69,7 @@ class FeatureMap:
     learned: LinearMap | None = field(default=None, repr=False)  # map to the learned metric
 
     def get_state(self) -> State:
-        """Parameters and arrays for :func:`write_record`, of which :meth:`from_state` makes a copy without a fit.
+        """Attributes for ``write_record``, of which :meth:`from_state` makes a copy without a fit.
 
         Features of other packages, encoders that are not given by name, and own groups cannot be stored.
         """
@@ -77,7 +77,7 @@ class FeatureMap:
 
     @classmethod
     def from_state(cls, state: State, *, encoder: str | Sequence[str] | None = None) -> Self:
-        """Map of :meth:`get_state`; ``encoder`` names the encoders that may be loaded, if it has any."""
+        """Map from its stored state; ``encoder`` names the encoders that may be loaded, if it has any."""
         learned = None if state["learned"] is None else LinearMap(**state["learned"])
         return cls(**state | {"transformer": restore(state["transformer"], encoder), "learned": learned})
 

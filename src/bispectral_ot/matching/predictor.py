@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
 # Number of targets that vote on the pose of a new image, as in Match.poses.
 VOTERS = 10
-# Attributes of a predictor, of its targets and of its class model that a file holds as they are.
-_STORED = ("potential", "reg", "scale", "tol", "settings", "practice", "outliers")
-_TARGET = ("name", "classes", "files", "kind", "labels", "positions", "vectors")
+# Attributes of a predictor and of its class model that a file holds as they are.
+_STORED = ("potential", "reg", "scale", "tol", "settings", "feature_map", "practice", "outliers")
 _CLASSES = ("model", "estimate", "offsets", "odds")
 _FRAME = ("frame", "frame_pixels", "frame_masked")  # settings: fields of a Placement for each side
 
@@ -163,9 +162,7 @@ class Predictor:
     def save(self, path: Path) -> None:
         """Write targets, potentials, feature map and class model to an ``.npz`` file with a checksum."""
         entries = {name: getattr(self, name) for name in _STORED}
-        entries["target"] = {name: getattr(self.target, name) for name in _TARGET}
-        entries["target"]["images"] = np.asarray(self.target.images)
-        entries["feature_map"] = self.feature_map.get_state()
+        entries["target"] = replace(self.target, images=np.asarray(self.target.images), placement=None)
         if self.classes is not None:
             entries["classes"] = {name: getattr(self.classes, name) for name in _CLASSES}
         write_record(path, entries)
@@ -195,4 +192,5 @@ class Predictor:
             raise
         except Exception as error:  # NumPy and zipfile raise many kinds of errors for damaged files
             raise InputError(f"{path} is damaged, or not the model of a match ({error}); match again.") from error
-        return cls(**entries, target_features=entries["feature_map"](entries["target"].signals))
+        with runtime.running():  # digits depend on the number of BLAS threads
+            return cls(**entries, target_features=entries["feature_map"](entries["target"].signals))
