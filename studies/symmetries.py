@@ -17,7 +17,7 @@ from bispectral_ot.datasets.named_sets import place
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import choose_features
 from bispectral_ot.files import write_json, write_text
-from bispectral_ot.groups.shells import ShellBispectrum
+from bispectral_ot.groups.sphere import ShellBispectrum
 from studies.cells import Cell, CellStore, Config
 from studies.markdown import markdown_table
 from studies.paper import DATASET_TITLES, METRIC_TITLES

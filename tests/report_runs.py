@@ -1,5 +1,6 @@
 """Small matches and their run folders, for the tests of the report."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -20,6 +21,12 @@ HOSTILE = (
     "\u2028'\"&{{data}}",
     "日本 ж é",
 )
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Rows of a table that a run has written."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def blobs(n: int, classes: tuple[str, ...], *, seed: int, channels: int | None = None, size: int = 8) -> Dataset:

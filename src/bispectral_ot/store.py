@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bispectral_ot.errors import DataWarning, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.files import whole_file
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Store:
         self.reused = 0
 
     def result(self, parts: Any, kind: Callable[..., T], compute: Callable[[], T]) -> T:
-        """Result (flat dataclass or dict, made by ``kind``) under the hash of ``parts``, computed if missing."""
+        """Result (dataclass or dict, made by ``kind``) under the hash of ``parts``, computed if missing."""
         if self.folder is None:
             return compute()
         path = self.folder / f"{content_hash(parts)}.npz"
@@ -72,7 +72,7 @@ class Store:
             try:
                 found = kind(**read_record(path))
             except (OSError, ValueError, TypeError, KeyError, RecursionError, zipfile.BadZipFile) as error:
-                warn(f"{path} cannot be read ({error}) and is computed again.", DataWarning)
+                warn(f"{path} cannot be read ({error}) and is computed again.")
             else:
                 self.reused += 1
                 return found
@@ -82,22 +82,41 @@ class Store:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Entries of a file that :func:`write_record` has written; a ValueError if its checksum does not fit."""
+    """Content of a file that :func:`write_record` has written; a ValueError if its checksum does not fit.
+
+    Dataclasses come back as dicts, tuples as lists.
+    """
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     header = str(arrays.pop(_HEADER))
     if str(arrays.pop(_CHECKSUM)) != content_hash(header, arrays):
         raise ValueError("its checksum does not fit its content")
-    values: dict[str, Any] = json.loads(header)
-    return values | arrays
+    found = json.loads(header, object_hook=lambda each: arrays[each["array"]] if each.keys() == {"array"} else each)
+    return dict(found)
 
 
 def write_record(path: Path, result: Any) -> None:
-    """Write a dict or a flat dataclass of arrays, numbers, strings and None as one ``.npz`` file with a checksum."""
-    entries = result if isinstance(result, dict) else _fields(result)
-    arrays: Any = {name: value for name, value in entries.items() if isinstance(value, np.ndarray)}
-    rest = {name: value for name, value in entries.items() if name not in arrays}
-    header = json.dumps(rest, default=lambda number: number.item())  # NumPy's numbers
+    """Write a dict or a dataclass as one ``.npz`` file with a checksum.
+
+    Entries are arrays, numbers, strings, None, fitted transformers, and sequences, dicts and dataclasses of these.
+    """
+    arrays: dict[str, Any] = {}
+
+    def as_json(value: Any) -> Any:
+        """JSON value for what JSON has none for; an array is written beside the text, which names it."""
+        if hasattr(value, "get_state"):  # a fitted transformer
+            return value.get_state()
+        if dataclasses.is_dataclass(value):
+            return _fields(value)
+        if isinstance(value, np.generic):
+            return value.item()
+        if not isinstance(value, np.ndarray):
+            raise InputError(f"{value!r} cannot be saved.")
+        name = f"array{len(arrays)}"
+        arrays[name] = value
+        return {"array": name}
+
+    header = json.dumps(result, default=as_json)
     arrays |= {_HEADER: np.array(header), _CHECKSUM: np.array(content_hash(header, arrays))}
     with whole_file(path) as partial, open(partial, "wb") as file:
         np.savez(file, **arrays)

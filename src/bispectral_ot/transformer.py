@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bispectral_ot import runtime
 from bispectral_ot.checks import METRICS, detached
 from bispectral_ot.engines import Threads, row_blocks
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.memory import check_fits
 
 Rows = NDArray[np.float32]
@@ -141,10 +141,10 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return sum(self._fill(rows[i : i + step], out[i : i + step]) for i in range(0, len(rows), step))
 
     def get_state(self) -> State:
-        """Parameters and learned attributes, a tree of JSON values and arrays, for ``restore``."""
+        """Parameters and learned attributes for ``write_record``; ``restore`` makes a copy of what it has written."""
         check_is_fitted(self)
         shape = [list(self.image_shape_), self.n_features_in_]
-        learned = {name: _state_of(getattr(self, name)) for name in self._learned}
+        learned = {name: getattr(self, name) for name in self._learned}
         return {"class": type(self).__name__, "parameters": self._parameters(), "shape": shape, "learned": learned}
 
     def _parameters(self) -> State:
@@ -204,17 +204,11 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return rows, shape
 
 
-def _state_of(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_state_of(each) for each in value]
-    return value.get_state() if isinstance(value, BatchTransformer) else value
-
-
 def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
     """Warn if the features of some signals are zero."""
     if vanishing:
         words = f"{vanishing:,} of {total:,} signals have features ({type(transformer).__name__}) that are zero"
-        warn(f"{words} in a channel: they are blank there, or too smooth or small for these features.", DataWarning)
+        warn(f"{words} in a channel: they are blank there, or too smooth or small for these features.")
 
 
 def scaled_channels(rows: NDArray[Any], channels: int) -> Rows:

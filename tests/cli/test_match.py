@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from bispectral_ot.cli.match_commands import extrapolated
+from report_runs import read_csv
 
 NAMES = ("zéro", "eins, zwei", '"deux"')
 # What labels.csv says for and against the label of a source.
@@ -26,11 +27,6 @@ def run(program, sets, tmp_path_factory):
     outcome = program(*words, figures=True)
     assert (outcome.code, outcome.stderr) == (0, "")
     return out, outcome
-
-
-def read_csv(path: Path) -> list[dict[str, str]]:
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def read_results(folder: Path) -> dict:

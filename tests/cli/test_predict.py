@@ -1,9 +1,9 @@
 """What ``bispectral-ot predict`` writes and prints."""
 
-import csv
-
 import numpy as np
 import pytest
+
+from report_runs import read_csv
 
 
 @pytest.fixture(scope="module")
@@ -13,11 +13,6 @@ def run(program, sets, tmp_path_factory):
     words = ("match", sets / "a.npz", sets / "b.npz", "--limit", "8", "--center", "--resize", "10", "-q")
     assert program(*words, "--out", out).code == 0
     return out
-
-
-def read_csv(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def test_images_that_took_part_get_the_rows_that_they_had(run, program, sets, tmp_path):

@@ -1,6 +1,5 @@
 """What ``bispectral-ot upright`` writes and prints."""
 
-import csv
 import json
 
 import numpy as np
@@ -9,11 +8,7 @@ from PIL import Image
 
 from bispectral_ot import load, split_halves
 from bispectral_ot.poses import turn_image
-
-
-def read_csv(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+from report_runs import read_csv
 
 
 @pytest.fixture(scope="module")

@@ -30,12 +30,6 @@ def test_npz_under_other_names(tmp_path: Path, images: np.ndarray, images_key: s
     np.testing.assert_array_equal(dataset.labels, LABELS)
 
 
-def test_npz_says_which_keys_it_has(tmp_path: Path, images: np.ndarray):
-    np.savez(tmp_path / "set.npz", photos=images, kinds=LABELS)
-    with pytest.raises(DatasetError, match=r"it has photos, kinds; expected 'images'"):
-        load(tmp_path / "set.npz")
-
-
 @pytest.mark.parametrize("packed", ["", ".gz"])
 def test_idx_file_with_labels_beside(tmp_path: Path, images: np.ndarray, write_pair: Callable, packed: str):
     write_pair(tmp_path, f"train-images-idx3-ubyte{packed}", "train-labels-idx1-ubyte.gz", first_label=4)

@@ -13,6 +13,7 @@ from bispectral_ot import runtime
 from bispectral_ot.costs.cost import storage_bytes
 from bispectral_ot.features import FEATURES, Encoder, FeatureMap, FittedFeatures, choose_features
 from bispectral_ot.features.fitted import fit_sample
+from bispectral_ot.store import read_record, write_record
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_images_without_content_are_counted_over_all_blocks(three, monkeypatch):
 
 
 @pytest.mark.parametrize("name", sorted(FEATURES))
-def test_a_stored_map_gives_the_same_bits_without_a_fit(three, name):
+def test_a_stored_map_gives_the_same_bits_without_a_fit(three, name, tmp_path):
     random = np.random.default_rng(0)
     kinds = {"sphere-bispectrum": "sphere", "shell-bispectrum": "clouds", "vectors": "vectors"}
     sets = {
@@ -74,8 +75,8 @@ def test_a_stored_map_gives_the_same_bits_without_a_fit(three, name):
     kind = kinds.get(name, "images")
     data = sets.get(kind, three[0])
     fitted = FittedFeatures([data, data], choose_features(name, kind=kind), pca=None if name == "best-rotation" else 3)
-    stored = fitted.feature_map.get_state()
-    assert all(isinstance(each, np.ndarray) for each in stored.values())
+    write_record(tmp_path / "map.npz", fitted.feature_map.get_state())
+    stored = read_record(tmp_path / "map.npz")
     np.testing.assert_array_equal(FeatureMap.from_state(stored)(data.signals), fitted.feature_map(data.signals))
 
 
@@ -83,10 +84,11 @@ def network(batch):
     return batch[:, :, :, 0].mean(axis=1)
 
 
-def test_a_stored_map_imports_no_code_that_was_not_named_again(three):
+def test_a_stored_map_imports_no_code_that_was_not_named_again(three, tmp_path):
     name = f"{__name__}:network"
     fitted = FittedFeatures(three, choose_features(f"bispectrum+{name}"))
-    stored = fitted.feature_map.get_state()
+    write_record(tmp_path / "map.npz", fitted.feature_map.get_state())
+    stored = read_record(tmp_path / "map.npz")
     with pytest.raises(bot.InputError, match="give it again"):
         FeatureMap.from_state(stored)
     restored = FeatureMap.from_state(stored, encoder=name)

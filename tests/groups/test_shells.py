@@ -5,8 +5,7 @@ from scipy.spatial.transform import Rotation
 
 from bispectral_ot.datasets.clouds import check_clouds
 from bispectral_ot.errors import InputError
-from bispectral_ot.groups.shells import ShellBispectrum
-from bispectral_ot.groups.sphere import invariant_tensor, real_harmonics
+from bispectral_ot.groups.sphere import ShellBispectrum, invariant_tensor, real_harmonics
 from studies.synthetic_shapes import CLASSES
 
 

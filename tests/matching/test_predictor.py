@@ -63,7 +63,7 @@ def test_damaged_models_are_refused(sides, tmp_path):
     assert Predictor.load(path).reg > 0
     with np.load(path) as file:
         saved = dict(file)
-    for name, value in {"potential": saved["potential"] * 1.01, "images": np.zeros((2**20, 2**6), np.uint8)}.items():
+    for name, value in {"array0": saved["array0"] * 1.01, "more": np.zeros((2**20, 2**6), np.uint8)}.items():
         np.savez_compressed(path, **(saved | {name: value}))
         with runtime.running(memory="50MB"), pytest.raises(InputError, match="damaged, or not the model of a match"):
             Predictor.load(path)

@@ -10,8 +10,7 @@ from bispectral_ot import features
 from bispectral_ot.datasets import rotate
 from bispectral_ot.poses import estimate_poses, find_motions
 from bispectral_ot.poses.estimate import LEAST_PROBABILITY, Calibration, Votes, vote
-from bispectral_ot.poses.motions import TOLERANCE, wrapped
-from bispectral_ot.poses.planar import OrbitMotions, PlanarMotions
+from bispectral_ot.poses.motions import TOLERANCE, OrbitMotions, PlanarMotions, wrapped
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ def compare(
     RUN contains distances.csv, contributors.csv (the images that contribute most to each distance), classes.csv,
     figures, results.json and run.json.
     """
-    from bispectral_ot.comparing.set_distances import check_repeats, compare_sets, named_sets
+    from bispectral_ot.comparing.comparison import check_repeats, compare_sets, named_sets
     from bispectral_ot.report.run_folder import write_comparison
     from bispectral_ot.store import Store
 

@@ -19,7 +19,7 @@ from bispectral_ot.cli import STARTED
 from bispectral_ot.cli.command import OUT_HELP, NewRun
 from bispectral_ot.cli.console import count_of, print_facts, print_json, print_table, progress_bars, say, shown_warnings
 from bispectral_ot.cli.job import SET_HELP, Listed, Result, check_features, list_sets, read_listed, run_job
-from bispectral_ot.errors import DataWarning, warn
+from bispectral_ot.errors import warn
 from bispectral_ot.memory import format_bytes
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class MatchTask:
     def write(self, folder: Path, some: Listed | None = None) -> tuple[Match, dict[str, Any]]:
         """Match both sets, or some of their images, and the content of results.json."""
         from bispectral_ot.matching import class_table, match
-        from bispectral_ot.matching.evaluation import no_common_class
+        from bispectral_ot.matching.result import no_common_class
         from bispectral_ot.report.run_folder import write_match
 
         start = time.perf_counter()
@@ -248,16 +248,16 @@ class MatchTask:
             count = int(table.counts[[name in alone for name in table.rows]].sum())
             text = f"{count:,} source images are of classes that the target does not have ({rows}); they count as wrong"
             text = no_common_class(table.rows, table.columns) if table.accuracy is None else text
-            warn(f"{text}; see confusion.csv.", DataWarning)
+            warn(f"{text}; see confusion.csv.")
         if found.source_labels is not None and found.target_labels is None:
             text = "only SOURCE has labels, so those of TARGET are uncalibrated votes of the plan"
-            warn(f"{text}; exchange the sets for calibrated probabilities and an expected accuracy.", DataWarning)
+            warn(f"{text}; exchange the sets for calibrated probabilities and an expected accuracy.")
         start, poses = time.perf_counter(), None
         voters = 10 if self.placing is None else self.placing.pose_neighbours
         try:
             poses = found.poses(voters, seed=self.reading.seed) if self.output.poses else None
         except MemoryError:  # the match is kept
-            warn("poses were not estimated: out of memory; the match is complete.", DataWarning)
+            warn("poses were not estimated: out of memory; the match is complete.")
         if poses is not None:
             extra |= {"upright": self._place(folder, source, poses, self.placing)} if self.placing else {}
             found.seconds["poses"] = time.perf_counter() - start

@@ -15,11 +15,11 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import check_choice, check_integer, printable
 from bispectral_ot.comparing import change_tests as tests
 from bispectral_ot.comparing.change_tests import CHANGES, FEWEST
+from bispectral_ot.comparing.comparison import AnySet
 from bispectral_ot.comparing.resampling import Rows, reduced, scaled
-from bispectral_ot.comparing.set_distances import AnySet
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.dataset import as_dataset, check_flat
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.files import write_text
 from bispectral_ot.sampling import random_rows
 from bispectral_ot.store import read_record, write_record
@@ -214,7 +214,7 @@ class Monitor:
 
     def save(self, path: str | Path) -> None:
         """Write the monitor to one ``.npz`` file, with all thresholds and the state of recent batches."""
-        write_record(Path(path), vars(self))
+        write_record(Path(path), self)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -242,7 +242,7 @@ def append_results(path: str | Path, results: Sequence[BatchResult]) -> None:
     try:
         _write_page(path)
     except Exception as error:  # the row is written; a table that was edited may have no such columns
-        warn(f"the page of {path} was not written ({type(error).__name__}: {error}).", DataWarning)
+        warn(f"the page of {path} was not written ({type(error).__name__}: {error}).")
 
 
 def _write_page(path: Path) -> None:

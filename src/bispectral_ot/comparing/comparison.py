@@ -1,18 +1,40 @@
-"""Results of a comparison: a distance for each pair of sets, its error and reference, and contributions of images."""
+"""Comparison of any number of sets: a distance for each pair, its error and reference, tests, and contributions."""
 
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pandas import DataFrame
 
-from bispectral_ot import drawing
-from bispectral_ot.comparing.change_tests import SymmetryTests
-from bispectral_ot.comparing.divergence import SamplingBias, Vector
+from bispectral_ot import drawing, runtime
+from bispectral_ot._version import __version__
+from bispectral_ot.checks import Intensity, Metric
+from bispectral_ot.comparing import divergence
+from bispectral_ot.comparing.change_tests import DEFAULT_PERMUTATIONS, SymmetryTests
+from bispectral_ot.comparing.change_tests import symmetry_tests as test_changes
+from bispectral_ot.comparing.divergence import GroundCost, Potentials, SamplingBias, Vector
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.dataset import ArrayKind
+from bispectral_ot.datasets.frames import FrameChoice
+from bispectral_ot.datasets.load import array_kind, as_datasets
 from bispectral_ot.drawing import Axes
+from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError
+from bispectral_ot.features import FittedFeatures, choose_features
+from bispectral_ot.features.fitted import stacked
+from bispectral_ot.matching.result import Stages, label_names
+from bispectral_ot.options import CompareOptions
+from bispectral_ot.runtime import Progress
+from bispectral_ot.store import Store, content_hash, dataset_hash
+from bispectral_ot.transport import BatchedSinkhorn, Sinkhorn
 
+AnySet = Dataset | ArrayLike | os.PathLike[str]
 COLUMNS = ("source", "target", "distance", "error", "reference", "ratio", "p_value", "low", "high")
 
 
@@ -176,3 +198,282 @@ class Comparison:
         matrix = np.zeros((len(self.names), len(self.names)))
         matrix[np.triu_indices(len(matrix), 1)] = np.array([getattr(pair, name) for pair in self.pairs], dtype=float)
         return matrix + matrix.T
+
+
+def compare(
+    sets: Mapping[str, AnySet] | Sequence[AnySet],
+    *,
+    symmetry: str | None = None,
+    features: Any = None,
+    metric: Metric | None = None,
+    intensity: Intensity | None = None,
+    frame: str | Sequence[str] = "auto",
+    labels: bool = False,
+    permutations: int = 0,
+    bootstrap: int = 0,
+    symmetry_tests: bool = False,
+    level: float = 0.05,
+    reg: float = CompareOptions.reg,
+    normalize: bool = True,
+    pca: int | None = None,
+    test_images: int = 2000,
+    seed: int = 0,
+    working_memory: str | int | float | None = None,
+    store: str | Path | None = None,
+    client: Any = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare any number of sets by content, up to a symmetry.
+
+    The distance of two sets is the debiased Sinkhorn divergence ``OT(p, q) - OT(p, p) / 2 - OT(q, q) / 2`` with
+    ``OT(p, q) = min <P, C> + epsilon KL(P | p x q)``, on one feature space, with one unit and one ``epsilon`` for all
+    pairs. It is 0 between a set and itself and is not clipped at 0. The order of the sets has no effect.
+
+    Parameters
+    ----------
+    sets
+        Names and sets: Datasets, arrays (n, height, width), names or paths to load; in a sequence by their own names.
+    symmetry, features, metric, intensity, normalize, pca : Features, as for :func:`~bispectral_ot.match`.
+    frame
+        Placement of images, one for all sets or one for each. ``"auto"`` cuts off margins that an editor filled if
+        most images of a set have them.
+    labels : Add the distance between the classes of two images to their cost; class names may differ.
+    permutations, bootstrap : Permutations of a test (199 recommended, and used with symmetry tests), bootstrap samples.
+    symmetry_tests : Test what explains each difference; see :func:`~bispectral_ot.comparing.symmetry_tests`.
+    level, test_images, seed : Significance level; maximum number of images per set in tests and intervals; seed.
+    reg : Regularization, relative to :attr:`Comparison.scale`.
+    store : Folder of finished parts, kept under a hash of pixels, labels and options, for a later call to reuse.
+    working_memory, client, progress : As for :func:`~bispectral_ot.match`; the stage ``"pairs"`` counts solves.
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> first, second = bot.split_halves(bot.load("digits"), per_class=20)
+    >>> comparison = bot.compare({"first": first, "second": second}, permutations=19)
+    >>> bool(comparison.pair("first", "second").p_value > 0.05)
+    True
+    """
+    asked: dict[str, Any] = {"symmetry": symmetry, "features": features, "metric": metric, "intensity": intensity}
+    asked |= {"normalize": normalize, "pca": pca, "labels": labels, "reg": reg}
+    asked |= {"permutations": permutations, "bootstrap": bootstrap, "symmetry_tests": symmetry_tests}
+    options = CompareOptions(**asked, level=level, test_images=test_images, seed=seed)
+    with runtime.running(progress=progress, memory=working_memory, engine=as_engine(client)):
+        return compare_sets(*named_sets(sets, array_kind(symmetry, features), frame), options, Store(store))
+
+
+def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: CompareOptions, store: Store) -> Comparison:
+    """Comparison of named datasets; progress, memory budget and engine are those of the execution context."""
+    check_repeats(options.permutations, options.bootstrap, options.level)
+    if options.symmetry_tests and not options.permutations:  # the distance is one of the tests
+        options = replace(options, permutations=DEFAULT_PERMUTATIONS)
+    asked = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
+    choice = choose_features(options.features, **asked, kind=sets[0].kind)
+    # all work is done in an order that only content decides: the order of the arguments changes no digit
+    hashes = [dataset_hash(dataset) for dataset in sets]
+    order = sorted(range(len(names)), key=lambda place: hashes[place])
+    rank = np.argsort(order)
+    datasets = [sets[place] for place in order]
+    stages, most = Stages(), max(map(len, datasets))
+    with stages.measured("features"):
+        space = FittedFeatures(
+            datasets,
+            choice,
+            normalize=options.normalize,
+            pca=options.pca,
+            solver_bytes=Sinkhorn().extra_bytes((most, most)),
+            within=True,
+            sample=pooled_sample(datasets, choice.transformer.sample_size, seed=options.seed),
+        )
+    stages.split("features", "fit", space.fit_seconds)
+    for statistics, dataset in zip(space.statistics, datasets, strict=True):
+        if statistics.constant_images == len(dataset):
+            raise InputError(f"all images of {dataset.name!r} are constant (blank); leave the set out.")
+    with space:
+        unlabelled = ground = GroundCost(space)
+        if options.labels:
+            with stages.measured("classes"):
+                classes = divergence.class_distances(ground, datasets, options.reg, seed=options.seed)
+                ground = GroundCost(space, *classes)
+        context = content_hash(
+            [__version__, sorted(hashes), options.to_json(), space.storage, choice.name, repr(choice.transformer)],
+            # the representation of a custom transformer need not tell what it computes
+            [] if options.features is None or isinstance(options.features, str) else list(space.features),
+        )
+        keys = [hashes[place] for place in order]
+        with stages.measured("transport"):
+            pairs, biases = PairwiseSolver(ground, unlabelled, keys, context, options, store).solve_all()
+    named: list[Pair] = []
+    changes: list[SymmetryTests] = []
+    with stages.measured("symmetry tests"):
+        for i, j in combinations(range(len(names)), 2):
+            pair = replace(pairs[rank[i], rank[j]], source=names[i], target=names[j])
+            named.append(pair)
+            if options.symmetry_tests:
+                call = options.permutations, options.level, options.test_images, options.seed
+                parts = ["symmetry tests", __version__, hashes[i], hashes[j], call]
+                result = store.result(parts, SymmetryTests, partial(test_changes, sets[i], sets[j], *call))
+                changes.append(replace(result, source=names[i], target=names[j], distance=pair.p_value))
+    facts = {"symmetry": choice.symmetry, "features": choice.name, "metric": choice.metric, "storage": space.storage}
+    frames = {"frame": [dataset.frame for dataset in sets], "reused": store.reused}
+    return Comparison(
+        names=tuple(names),
+        sizes=tuple(map(len, sets)),
+        pairs=tuple(named),
+        biases=tuple(biases[place] for place in rank),
+        scale=ground.scale,
+        labels=tuple(map(label_names, sets)),
+        symmetry_tests=tuple(changes),
+        settings=options.to_json() | space.settings | facts | frames,
+        seconds=stages.seconds,
+    )
+
+
+def pooled_sample(datasets: Sequence[Dataset], size: int, *, seed: int) -> list[Dataset]:
+    """At most ``size`` images for a fit, drawn at random from all sets together: permutation tests stay exact."""
+    sizes = [len(dataset) for dataset in datasets]
+    most = min(size, max(200, 2**27 // (4 * int(datasets[0].signals[0].size))))  # 2**27 bytes, 200 images at least
+    chosen = np.sort(np.random.default_rng(seed).permutation(sum(sizes))[:most])
+    starts = np.cumsum([0, *sizes[:-1]])
+    rows = np.split(chosen, np.searchsorted(chosen, starts[1:]))
+    parts = [each.select(at - start) for each, at, start in zip(datasets, rows, starts, strict=True) if len(at)]
+    if len({dataset.images.shape[1:] for dataset in datasets}) > 1:  # shapes in 3-D, or an error that the fit raises
+        return parts
+    images = stacked(parts)
+    mixed = images[np.random.default_rng([seed, 1]).permutation(len(images))]
+    return [Dataset.from_vectors(mixed) if datasets[0].kind == "vectors" else Dataset(mixed, kind=datasets[0].kind)]
+
+
+@dataclass(frozen=True)
+class PairwiseSolver:
+    """Solves and tests of a comparison, each made once and kept in a store under hashes."""
+
+    ground: GroundCost  # with the distances between classes, where labels count
+    unlabelled: GroundCost
+    keys: list[str]  # hashes of the sets
+    context: str  # hash of everything else that decides a result: all sets and options
+    options: CompareOptions
+    store: Store
+
+    def solve_all(self) -> tuple[dict[tuple[int, int], Pair], list[SamplingBias]]:
+        """All pairs in both orders, and the sampling bias of all sets; one cost at a time."""
+        count = len(self.keys)
+        tasks = [*((place, place) for place in range(count)), *combinations(range(count), 2)]
+        own: list[Potentials] = []
+        biases: list[SamplingBias] = []
+        pairs: dict[tuple[int, int], Pair] = {}
+        for number, (i, j) in enumerate(tasks):
+            runtime.progress("pairs", number, len(tasks))
+            parts = [self.context, [self.keys[i], self.keys[j]]]
+            if i == j:
+                own.append(self.store.result(["self", parts], Potentials, partial(self._solve, i, i)))
+                biases.append(self.store.result(["bias", parts], SamplingBias, partial(self._bias, i)))
+            else:
+                pairs[i, j] = self.store.result(["pair", parts], Pair, partial(self._pair, i, j, own, biases))
+                pairs[j, i] = pairs[i, j].swapped()
+        runtime.progress("pairs", len(tasks), len(tasks))
+        return pairs, biases
+
+    def _solve(self, i: int, j: int) -> Potentials:
+        return divergence.solve_potentials(self.ground.cost(i, j), self.options.reg, within=i == j)
+
+    def _bias(self, place: int) -> SamplingBias:
+        """Sampling bias of a set, relative to the scale."""
+        at = self._draw(place, 2000)  # images that the halves are drawn from
+        pool = BatchedSinkhorn(self.ground.among([(place, at)]), epsilon=self.options.reg * self.ground.scale)
+        found = divergence.sampling_bias(pool, len(at), self._random("halves", place))
+        return SamplingBias(found.constant / self.ground.scale, found.offset)
+
+    def _pair(self, i: int, j: int, own: Sequence[Potentials], biases: Sequence[SamplingBias]) -> Pair:
+        """Divergence of two sets as a sum over images: ``<p, f - f_own> + <q, g - g_own>``."""
+        cross = self._solve(i, j)
+        scale = self.ground.scale
+        n, m = len(cross.source), len(cross.target)
+        source = (cross.source - own[i].source) / (n * scale)
+        target = (cross.target - own[j].source) / (m * scale)
+        # potentials are known up to a constant that moves from one side to the other: both sides get the same sum
+        shift = (source.sum() - target.sum()) / 2
+        source, target = source - shift / n, target + shift / m
+        distance = float(source.sum() + target.sum())
+        # most mass of i goes to the j where potential - cost is largest
+        costs = self.ground.block((i, largest(source)), (j, slice(None)))
+        costs_back = self.ground.block((j, largest(target)), (i, slice(None)))
+        p_value, low, high = self._test(i, j, distance)
+        return Pair(
+            source="",
+            target="",
+            distance=distance,
+            error=(cross.error + (own[i].error + own[j].error) / 2) / scale,
+            reference=biases[i].part(n) + biases[j].part(m),
+            source_contributions=source,
+            target_contributions=target,
+            source_counterparts=(cross.target - costs).argmax(axis=1),
+            target_counterparts=(cross.source - costs_back).argmax(axis=1),
+            p_value=p_value,
+            low=low,
+            high=high,
+            converged=cross.converged and own[i].converged and own[j].converged,
+        )
+
+    def _test(self, i: int, j: int, distance: float) -> tuple[float | None, float | None, float | None]:
+        """P-value of a permutation test, and ends of the bootstrap interval, where asked for."""
+        chosen = [(place, self._draw(place, self.options.test_images)) for place in (i, j)]
+        n, m = (len(at) for _, at in chosen)
+        p_value = low = high = None
+        if self.options.permutations:
+            # without labels, which would reveal the set of an image; with the scale of the pool: both sets count alike
+            costs = self.unlabelled.among(chosen)
+            pool = BatchedSinkhorn(costs, epsilon=self.options.reg * divergence.cost_scale(costs))
+            random = self._random("test", i, j)
+            p_value = divergence.permutation_test(costs, pool, (n, m), self.options.permutations, random)
+        if self.options.bootstrap:
+            pool = BatchedSinkhorn(self.ground.among(chosen), epsilon=self.options.reg * self.ground.scale)
+            random = self._random("bootstrap", i, j)
+            moved = divergence.bootstrap_deviations(pool, (n, m), self.options.bootstrap, random)
+            # deviations of a sample of test_images are wider than those of the whole set
+            sizes = [len(self.ground.space.features[place]) for place in (i, j)]
+            shrink = np.sqrt((1 / sizes[0] + 1 / sizes[1]) / (1 / n + 1 / m)) / self.ground.scale
+            half = self.options.level / 2
+            low, high = (distance + np.quantile(moved, [half, 1 - half]) * shrink).tolist()
+        return p_value, low, high
+
+    def _draw(self, place: int, most: int) -> NDArray[np.int64]:
+        """Positions of at most ``most`` images of a set, drawn at random."""
+        return np.sort(self._random("draw", place).permutation(len(self.ground.space.features[place]))[:most])
+
+    def _random(self, purpose: str, *places: int) -> np.random.Generator:
+        return np.random.default_rng(int(content_hash(purpose, self.options.seed, [self.keys[i] for i in places]), 16))
+
+
+def named_sets(
+    sets: Mapping[str, AnySet] | Sequence[AnySet], kind: ArrayKind | None = None, frame: str | Sequence[str] = "canvas"
+) -> tuple[tuple[str, ...], list[Dataset]]:
+    """Names and datasets that can be compared; ``kind`` is that of sets that are loaded, ``frame`` their placement."""
+    if isinstance(sets, (str, os.PathLike, Dataset)) or not isinstance(sets, (Mapping, Sequence)):
+        found = f"sets must be a mapping from names to sets, or a list of them, got {type(sets).__name__}"
+        raise InputError(f"{found}; write compare({{'first': one, 'second': other}}).")
+    given = dict(sets) if isinstance(sets, Mapping) else {f"set {place}": each for place, each in enumerate(sets)}
+    names = [str(name) for name in given]
+    datasets = as_datasets(list(given.values()), names, kind=kind, frames=FrameChoice(frame))
+    if not isinstance(sets, Mapping):
+        names = [dataset.name for dataset in datasets]
+    if len(names) < 2:
+        raise InputError(f"at least two sets are needed for a comparison, got {len(names)}.")
+    for name, dataset in zip(names, datasets, strict=True):
+        if names.count(name) > 1:
+            raise InputError(f"two sets are named {name!r}; pass a mapping with different names.")
+        if len(dataset) < 2:
+            raise InputError(f"{name!r} has only one image; a set needs at least two.")
+        if dataset.kind != datasets[0].kind:
+            kinds = f"{names[0]!r} is of the kind {datasets[0].kind!r} but {name!r} of the kind {dataset.kind!r}"
+            raise InputError(f"sets of different kinds cannot be compared: {kinds}.")
+    return tuple(names), [replace(dataset, name=name) for dataset, name in zip(datasets, names, strict=True)]
+
+
+def check_repeats(permutations: int, bootstrap: int, level: float) -> None:
+    """Refuse numbers of repeats that cannot give a result at the level."""
+    fewest = int(np.ceil(1 / level - 1e-9)) - 1
+    if 0 < permutations < fewest:
+        found = f"{permutations} permutations cannot give a p-value of {level:g}"
+        raise InputError(f"{found}; use at least {fewest}, or better {10 * (fewest + 1) - 1}.")
+    if 0 < bootstrap < 2 * fewest:
+        raise InputError(f"{bootstrap} bootstrap samples are too few for a level of {level:g}; use {2 * fewest}.")

@@ -10,7 +10,7 @@ from scipy.ndimage import gaussian_filter
 from scipy.optimize import minimize_scalar
 
 from bispectral_ot.compiled import njit
-from bispectral_ot.datasets.warp import rotation_maps
+from bispectral_ot.datasets.warp import radii, rotation_maps
 
 Images = NDArray[np.float32]
 Rows = NDArray[np.float32]
@@ -141,7 +141,7 @@ def disk_radius(height: int, width: int) -> float:
 
 def disk(images: Images) -> NDArray[np.bool_]:
     """Pixels (height, width) inside the disk."""
-    return np.asarray(np.hypot(*_grid(*images.shape[1:3])) <= disk_radius(*images.shape[1:3]))
+    return np.asarray(radii(*images.shape[1:3]) <= disk_radius(*images.shape[1:3]))
 
 
 def _grid(height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

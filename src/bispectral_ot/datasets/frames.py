@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import FRAMES, Frame, check_choice, parse_frames
 from bispectral_ot.datasets.warp import Size, as_pixels, as_planes, border_pixels, resample, to_grey
 from bispectral_ot.engines import Block, fill_rows
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.memory import check_fits
 
 Images = Sequence[NDArray[Any]]
@@ -333,9 +333,9 @@ class FrameChoice:
                 raise InputError(f"frame 'content': no image of {name!r} shows content on a background; use 'canvas'.")
             if frame == "content" and found.clear < MOST_CLEAR:
                 missed = f"{1 - found.clear:.0%} of the images of {name!r} show no content on a background,"
-                warn(f"frame 'content': {missed} so their whole canvas is used.", DataWarning)
+                warn(f"frame 'content': {missed} so their whole canvas is used.")
             if frame == "picture" and not found.pictures:
-                warn(f"frame 'picture': {name!r} has no filled margins; whole images are used.", DataWarning)
+                warn(f"frame 'picture': {name!r} has no filled margins; whole images are used.")
             placements.append(found.placement(frame, common))
         return tuple(placements)
 
@@ -350,5 +350,5 @@ class FrameChoice:
         placements = tuple(geometry.cut for geometry in geometries)
         framed = [name for name, placement in zip(names, placements, strict=True) if placement != Placement()]
         chosen = f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin or corners"
-        warn(f"{chosen} filled by an editor; these are left out. Choose a frame with frame=... (--frame).", DataWarning)
+        warn(f"{chosen} filled by an editor; these are left out. Choose a frame with frame=... (--frame).")
         return placements

@@ -181,7 +181,7 @@ def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: i
         if not _has_files(path, SUFFIXES):
             with reading(path):
                 return encoded.scan_parquet(path, split, (), parts=parts)
-        warn(f"{path} has images and Parquet files; the images are read. Name {parts[0]} to read that.", DataWarning)
+        warn(f"{path} has images and Parquet files; the images are read. Name {parts[0]} to read that.")
     else:
         _check_split(split, path)
     return _scan_shapes(path, n_points=n_points, seed=seed) if _has_files(path, SHAPE_SUFFIXES) else _scan_tree(path)
@@ -229,7 +229,7 @@ def _scan_tree(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = "
         raise DatasetError(f"{folder} has no {noun} ({', '.join(suffixes)}), directly or one folder down.{advice}")
     empty = [sub.name for sub, files in by_class.items() if not files]
     if filled and empty:
-        warn(f"{folder}: {len(empty)} sub-folders have no {noun}, left out: {', '.join(empty[:5])}", DataWarning)
+        warn(f"{folder}: {len(empty)} sub-folders have no {noun}, left out: {', '.join(empty[:5])}")
     paths = flat or [path for files in filled.values() for path in files]
     labels = [index for index, files in enumerate(filled.values()) for _ in files] if filled else None
     names = tuple(_as_text(path.relative_to(folder).as_posix()) for path in paths)
@@ -263,7 +263,7 @@ def _scan_shapes(folder: Path, *, n_points: int, seed: int) -> LazyDataset:
     """All shapes of ``folder``: ``<class>/<shape>`` with labels, or ``<shape>`` without."""
     lazy = _scan_tree(folder, SHAPE_SUFFIXES, noun="shapes")
     if _has_files(folder, SUFFIXES):
-        warn(f"{folder} has images and 3-D shapes; only the shapes are read.", DataWarning)
+        warn(f"{folder} has images and 3-D shapes; only the shapes are read.")
     if any(not name.lower().endswith(".xyz") for name in lazy.files):
         library("trimesh", extra="meshes", what=folder)
     return replace(lazy, source=ShapeSource(lazy.source, n_points, seed), kind="clouds")
@@ -400,5 +400,5 @@ def common_size(wanted: dict[LazyDataset, Positions], size: Size | None = None) 
         side = min(LARGEST_SIDE, *(max(map(max, each)) for each in sizes.values()))
         size = side, side
         said = f"images have different sizes ({listed}) and are compared at {side} x {side}, with padded backgrounds"
-    warn(f"{said}; choose another size with resize=... (--resize).", DataWarning)
+    warn(f"{said}; choose another size with resize=... (--resize).")
     return size

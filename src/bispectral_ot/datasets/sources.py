@@ -20,7 +20,7 @@ from bispectral_ot.datasets.image_file import decode_image, image_size
 from bispectral_ot.datasets.io_errors import reading
 from bispectral_ot.datasets.warp import Size, are_grey, as_pixels
 from bispectral_ot.engines import Block, Threads, row_blocks
-from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
+from bispectral_ot.errors import DatasetError, InputError, warn
 from bispectral_ot.memory import check_fits
 
 Positions = NDArray[np.int64]
@@ -116,7 +116,7 @@ class FileSource:
         transparent = [name for name, (_, is_transparent) in zip(names, read, strict=True) if is_transparent]
         if transparent:
             count = f"{len(transparent)} of {len(names)} images have transparent pixels ({_some(transparent)})"
-            warn(f"{self.place}: {count}, which become black (white around black content).", DataWarning)
+            warn(f"{self.place}: {count}, which become black (white around black content).")
         others = {place: image for place, (image, _) in enumerate(read) if image is not None}
         return as_pixels(self._mixed(stack, others, names) if others else stack, self.place)
 
@@ -139,7 +139,7 @@ class FileSource:
         if 2 in kinds and 3 in kinds:
             grey, colour = (f"{len(kinds[axes])} images ({_some(kinds[axes])})" for axes in (2, 3))
             advice = "all become colour. To compare them in grey, use grey=True (--grey)"
-            warn(f"{self.place}: {grey} are grey and {colour} in colour; {advice}.", DataWarning)
+            warn(f"{self.place}: {grey} are grey and {colour} in colour; {advice}.")
         mixed = np.empty((len(images), *max((i.shape for i in images), key=len)), dtype=np.result_type(*dtypes))
         for place, image in enumerate(images):
             mixed[place] = image if image.ndim == mixed.ndim - 1 else image[..., None]
@@ -153,13 +153,13 @@ class FileSource:
         with reading(what):
             return self.items[i] if self.get is None else self.get(self.items[i]), what
 
-    def map(self, function: Callable[..., Any], positions: Positions, stage: str, *shared: Any) -> list[Any]:
-        """Results of ``function(position, *shared)``, on all cores."""
+    def map(self, function: Callable[[int], Any], positions: Positions, stage: str) -> list[Any]:
+        """Results of ``function(position)``, on all cores."""
         blocks = row_blocks(len(positions), block_rows=8)
         stage = f"{stage} {Path(self.place).resolve().name}"  # also of the current folder
 
         def work(_block: Block, rows: Positions) -> list[Any]:
-            return [function(int(i), *shared) for i in rows]
+            return [function(int(i)) for i in rows]
 
         with warnings.catch_warnings():  # Pillow warns about repairs, one line for each file
             warnings.filterwarnings("ignore", module=r"PIL|bispectral_ot\.datasets")

@@ -10,9 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_flat, is_chunked
-from bispectral_ot.datasets.warp import as_planes, border_levels, border_pixels, rotation_maps, shift_maps, warp
+from bispectral_ot.datasets.warp import (
+    as_planes,
+    border_levels,
+    border_pixels,
+    radii,
+    rotation_maps,
+    shift_maps,
+    warp,
+)
 from bispectral_ot.engines import Block, Threads, fill_rows, row_blocks
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 
 _BLOCK_BYTES = 2**24  # of a block of images, as float64
 _NOISES = 4  # differences of up to so many standard deviations of the background are not content
@@ -98,7 +106,7 @@ def warn_of_copies(source: Dataset, target: Dataset) -> list[NDArray[np.int64]]:
     if count:
         shared = f"{count:,} of the {len(source):,} source images are also on the target side"
         advice = "compare disjoint halves (split_halves, --split-halves), or leave them out"
-        warn(f"{shared} and match themselves; {advice}.", DataWarning)
+        warn(f"{shared} and match themselves; {advice}.")
     copies = len(target) - len(distinct[1])
     if copies:
         warn(f"{copies:,} of the {len(target):,} target images are copies of others; each is counted once.")
@@ -219,8 +227,7 @@ def has_background(planes: NDArray[Any]) -> NDArray[np.bool_]:
     At most a third of the rim may differ from it, and the image as a whole must differ more than textures do.
     """
     height, width = planes.shape[1:3]
-    y, x = np.ogrid[:height, :width]
-    distance = np.hypot(y - (height - 1) / 2, x - (width - 1) / 2) - (min(height, width) - 1) / 2
+    distance = radii(height, width) - (min(height, width) - 1) / 2
     pixels = planes.astype(np.float32)
     rim = pixels[:, np.abs(distance) <= 1]
     level = np.median(rim, axis=1)

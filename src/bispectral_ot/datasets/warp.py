@@ -104,6 +104,12 @@ def border_pixels(planes: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate([planes[:, 0], planes[:, -1], planes[:, 1:-1, 0], planes[:, 1:-1, -1]], axis=1)
 
 
+def radii(height: int, width: int) -> NDArray[np.float64]:
+    """Distances of the pixels (height, width) from the centre of the image."""
+    y, x = np.ogrid[:height, :width]
+    return np.hypot(y - (height - 1) / 2, x - (width - 1) / 2)
+
+
 def border_levels(planes: NDArray[Any]) -> NDArray[np.float64]:
     """Background of each image (n, height, width, channels), the median of its border: shape (n, channels)."""
     return np.asarray(np.median(border_pixels(planes), axis=1))

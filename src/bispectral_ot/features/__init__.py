@@ -9,8 +9,7 @@ from bispectral_ot.features.local_bispectrum import LocalBispectrum
 from bispectral_ot.features.polar import GlobalBispectrum, PolarSampler, PolarSpectrum
 from bispectral_ot.features.registry import DEFAULT_FEATURES, FEATURES, FeatureSpec, Pixels, Vectors, choose_features
 from bispectral_ot.groups.bispectrum import CyclicBispectrum, GroupBispectrum
-from bispectral_ot.groups.shells import ShellBispectrum
-from bispectral_ot.groups.sphere import SphereBispectrum
+from bispectral_ot.groups.sphere import ShellBispectrum, SphereBispectrum
 from bispectral_ot.transformer import BatchTransformer
 
 __all__ = ["CombinedBispectrum", "D4Bispectrum", "GlobalBispectrum", "ImageBispectrum", "ImageGroup", "LocalBispectrum"]

@@ -3,6 +3,7 @@
 import math
 import warnings
 from abc import abstractmethod
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, get_args
 
@@ -14,10 +15,10 @@ from sklearn.base import clone
 from bispectral_ot.checks import Intensity, check_choice
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.transforms import center_clear
-from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
+from bispectral_ot.datasets.warp import border_levels, radii, rotation_maps, shift_maps, warp
 from bispectral_ot.engines.engine import gram, product, side_by_side
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.features.local_bispectrum import LocalBispectrum, distances
+from bispectral_ot.features.local_bispectrum import LocalBispectrum
 from bispectral_ot.features.polar import GlobalBispectrum
 from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Rows, columns_table, symmetric_eigh, unit_weights
@@ -33,6 +34,7 @@ _LEAST_COLOUR = 1e-3  # variance of a colour, relative to the largest, below whi
 _EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
 # Joins: images that decide, how many of them are moved, and the fewest from which weights are learned.
 _JOIN_SAMPLE, _JOIN_MOVED, _JOIN_FEWEST = 1024, 256, 32
+_MOST_COMPONENTS = 1024
 _ENCODER_POWER = 0.5  # of the variances of the rows of encoders; 0: none, 1: whole whitening
 _MARGIN = 1.25  # factor of the ratio of odds: parts that explain each other about equally have full weight
 
@@ -64,6 +66,7 @@ class _SideBySide(BatchTransformer):
         return vanishing
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class CombinedBispectrum(_SideBySide):
     """Local and global bispectra, weighted by the images that they are fitted to; see docs/real.md for the weights.
 
@@ -102,12 +105,12 @@ class CombinedBispectrum(_SideBySide):
         *("rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation"),
         *("similarity", "similarity-reflection"),
     )
-    symmetry: str = symmetries[0]
     sample_size = 2048
     _learned = ("parts_", "projections_", "coupled_weight_")
 
-    def __init__(self, *, symmetry: str = "rotation", intensity: str = "ignore", kept_variance: float = 0.95) -> None:
-        self.symmetry, self.intensity, self.kept_variance = symmetry, intensity, kept_variance
+    symmetry: str = "rotation"
+    intensity: str = "ignore"
+    kept_variance: float = 0.95
 
     def _fit(self, rows: NDArray[Any]) -> None:
         """Learn both parts, and how they are weighted, from at most 2,048 images."""
@@ -167,7 +170,7 @@ class CombinedBispectrum(_SideBySide):
             placed = Placement("content")(planes.astype(np.float32), size) if scales else center_clear(planes)
             rows = placed.reshape(len(rows), -1)
         if self.intensity == "affine":
-            inside = distances(*self.image_shape_[:2]).ravel() <= min(self.image_shape_[:2]) / 2
+            inside = radii(*self.image_shape_[:2]).ravel() <= min(self.image_shape_[:2]) / 2
             pixels = rows.reshape(len(rows), len(inside), -1).astype(np.float32)
             pixels -= pixels[:, inside].mean(axis=1, keepdims=True)
             covariances = np.einsum("npa,npb->nab", pixels[:, inside], pixels[:, inside]) / inside.sum()
@@ -324,16 +327,16 @@ def whitening(rows: Rows, changes: Rows) -> Rows:
     return np.ascontiguousarray(matrix / np.sqrt(total) if total > 0 else matrix, dtype=np.float32)
 
 
-def components(rows: Rows, power: float = 0.0, n_components: int = 1024) -> Rows:
+def components(rows: Rows, power: float) -> Rows:
     """Principal components (columns, components) of rows (n, columns), for total variance 1 on all columns.
 
     Variances v become ``v^(1 - power)`` first. By products of rows, fewer than columns: faster than scikit-learn's PCA.
     """
     centred = rows - rows.mean(axis=0)
-    return product(centred.T, combined_rows(gram(centred), power, n_components))
+    return product(centred.T, combined_rows(gram(centred), power))
 
 
-def combined_rows(products: NDArray[Any], power: float = 0.0, n_components: int = 1024) -> Rows:
+def combined_rows(products: NDArray[Any], power: float = 0.0) -> Rows:
     """Combinations (n, components) of centred rows that are principal components, from the products (n, n) of rows."""
     values, vectors = symmetric_eigh(products.astype(np.float64) if power else products)
     n, kept = len(products), values > 1e-6 * values[-1]
@@ -342,7 +345,7 @@ def combined_rows(products: NDArray[Any], power: float = 0.0, n_components: int 
     powers = values[kept] ** -power
     total = np.trace(products) / n if not power else values[kept] @ powers / n
     scales = np.sqrt(powers / (values[kept] * total))
-    return np.ascontiguousarray((vectors[:, kept] * scales)[:, : -n_components - 1 : -1], dtype=np.float32)
+    return np.ascontiguousarray((vectors[:, kept] * scales)[:, : -_MOST_COMPONENTS - 1 : -1], dtype=np.float32)
 
 
 def neighbour_odds(moved_local: Rows, local: Rows, moved_coupled: Rows, coupled: Rows) -> float:

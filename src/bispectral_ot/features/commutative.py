@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +12,8 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.errors import InputError
 from bispectral_ot.features.kernels import multiply, normalize_rows
-from bispectral_ot.features.polar import SAMPLINGS, PolarSampler
+from bispectral_ot.features.polar import SAMPLINGS, Index, PolarSampler
 from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, take_out_sizes
-
-Index = NDArray[np.int64]
 
 
 class TripleOrbits(NamedTuple):
@@ -68,6 +67,7 @@ class OrbitBispectrum(BatchTransformer):
         return int(vanishing.reshape(len(rows), -1).any(axis=1).sum())
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class RingBispectrum(OrbitBispectrum):
     """Bispectrum of each ring of a polar grid: invariant to rotations of the image.
 
@@ -98,10 +98,10 @@ class RingBispectrum(OrbitBispectrum):
 
     symmetries = ("rotation",)
 
-    def __init__(
-        self, *, n_angles: int = 40, n_rings: int | None = None, radial_weight: float = 1.0, sampling: str = "bilinear"
-    ) -> None:
-        self.n_angles, self.n_rings, self.radial_weight, self.sampling = n_angles, n_rings, radial_weight, sampling
+    n_angles: int = 40
+    n_rings: int | None = None
+    radial_weight: float = 1.0
+    sampling: str = "bilinear"
 
     def _prepare(self) -> Columns:
         height, width = self.image_shape_[:2]
@@ -135,6 +135,7 @@ class RingBispectrum(OrbitBispectrum):
         return scipy.fft.fft(self.sampler_.sample(images))
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class TranslationBispectrum(OrbitBispectrum):
     """Bispectrum on Z/height x Z/width: invariant to cyclic shifts of the image.
 
@@ -163,8 +164,7 @@ class TranslationBispectrum(OrbitBispectrum):
 
     symmetries = ("translation",)
 
-    def __init__(self, *, band_limit: int = 5) -> None:
-        self.band_limit = band_limit
+    band_limit: int = 5
 
     def _prepare(self) -> Columns:
         height, width = self.image_shape_[:2]

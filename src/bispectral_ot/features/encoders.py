@@ -16,9 +16,8 @@ from sklearn.base import clone
 
 from bispectral_ot.checks import check_choice, check_integer, user_path
 from bispectral_ot.datasets.frames import Placement
-from bispectral_ot.datasets.warp import border_levels, rotation_maps, warp
+from bispectral_ot.datasets.warp import border_levels, radii, rotation_maps, warp
 from bispectral_ot.errors import InputError, warn
-from bispectral_ot.features.local_bispectrum import distances
 from bispectral_ot.files import cache_folder
 from bispectral_ot.groups import CyclicGroup, DihedralGroup, FiniteGroup, ProductGroup
 from bispectral_ot.groups.bispectrum import GroupBispectrum
@@ -336,7 +335,7 @@ def _moved(images: NDArray[Any], name: str) -> Iterator[NDArray[Any]]:
     if n not in (1, 2, 4):  # corners, outside the largest disk, have the level of the border
         planes = images.reshape(*images.shape[:3], -1).astype(np.float32)
         levels = np.asarray(border_levels(planes), dtype=np.float32).reshape(len(images), 1, 1, -1)
-        inside = distances(height, width)[:, :, None] <= min(height, width) / 2
+        inside = radii(height, width)[:, :, None] <= min(height, width) / 2
         images = np.where(inside, planes, levels).reshape(images.shape)
     for picture in (images, images[:, :, ::-1])[: 1 + (name[0] == "D")]:
         turned = {0: picture}

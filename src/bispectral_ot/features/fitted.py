@@ -1,10 +1,9 @@
 """Features of several datasets by one fitted map: normalization, transformer, projection."""
 
-import json
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -27,7 +26,7 @@ from bispectral_ot.features.combined import CombinedBispectrum
 from bispectral_ot.features.registry import FeatureSpec, restore
 from bispectral_ot.memory import reserved_memory_map
 from bispectral_ot.sampling import evenly_spaced
-from bispectral_ot.transformer import BatchTransformer, Rows, warn_of_vanishing
+from bispectral_ot.transformer import BatchTransformer, Rows, State, warn_of_vanishing
 
 _SAMPLE_BYTES = 2**30  # of the images in the sample for a fit; larger samples hardly change the components
 _BATCH_IMAGES, _BATCH_BYTES = 2048, 2**28  # of a block on a cluster, as float32
@@ -69,31 +68,18 @@ class FeatureMap:
     projection: Rows | None = field(default=None, repr=False)  # principal components (columns, components)
     learned: LinearMap | None = field(default=None, repr=False)  # map to the learned metric
 
-    def get_state(self) -> dict[str, NDArray[Any]]:
-        """The map as arrays by name, of which :meth:`from_state` makes an exact copy without a fit.
+    def get_state(self) -> State:
+        """Attributes for ``write_record``, of which :meth:`from_state` makes a copy without a fit.
 
         Features of other packages, encoders that are not given by name, and own groups cannot be stored.
         """
-        learned = self.learned and [self.learned.basis, self.learned.gains, self.learned.rest]
-        tree = [self.transformer.get_state(), self.mean, self.std, self.projection, learned]
-        arrays: dict[str, NDArray[Any]] = {}
-
-        def reference(value: Any) -> dict[str, str]:
-            if not isinstance(value, (np.ndarray, np.generic)):
-                raise InputError(f"{value!r} cannot be saved with the features.")
-            arrays[name := f"array{len(arrays)}"] = np.asarray(value)
-            return {"array": name}
-
-        text = json.dumps(tree, default=reference)
-        return {"tree": np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
+        return {**vars(self), "transformer": self.transformer.get_state()}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, NDArray[Any]], *, encoder: str | Sequence[str] | None = None) -> Self:
-        """Map that :meth:`get_state` stored; ``encoder`` names the encoders that may be loaded, if it has any."""
-        text = state["tree"].tobytes().decode()
-        tree = json.loads(text, object_hook=lambda each: state[each["array"]] if each.keys() == {"array"} else each)
-        transformer, mean, std, projection, learned = tree
-        return cls(restore(transformer, encoder), mean, std, projection, learned and LinearMap(*learned))
+    def from_state(cls, state: State, *, encoder: str | Sequence[str] | None = None) -> Self:
+        """Map from its stored state; ``encoder`` names the encoders that may be loaded, if it has any."""
+        learned = None if state["learned"] is None else LinearMap(**state["learned"])
+        return cls(**state | {"transformer": restore(state["transformer"], encoder), "learned": learned})
 
     def __call__(self, images: Any) -> Rows:
         """Features (n, columns) of ``images``, to be compared by :meth:`distance`."""

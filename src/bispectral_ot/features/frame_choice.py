@@ -75,13 +75,13 @@ class JudgedFrames(FrameChoice):
             why = f"targets that are matched to sources and back return to their class most often ({shares})"
         if chosen != "canvas":
             said = f"in this frame, {why}; divergence of {both}: {listed}"
-            warn(f"frame {chosen!r} was chosen ({_MEANINGS[chosen]}): {said}. {advice}", DataWarning)
+            warn(f"frame {chosen!r} was chosen ({_MEANINGS[chosen]}): {said}. {advice}")
         if least > _NO_FIT:
             said = "they were made in different ways, or show different things"
-            warn(f"{both} differ in every frame (divergence {listed}): {said}. {advice}", DataWarning)
+            warn(f"{both} differ in every frame (divergence {listed}): {said}. {advice}")
         elif least < found[chosen].divergence / 1.5 and found[chosen].divergence > _SMALL:
             said = f"although {both} differ less in another one (divergence {listed})"
-            warn(f"frame {chosen!r} is used, {said}: in this frame, {why}. {advice}", DataWarning)
+            warn(f"frame {chosen!r} is used, {said}: in this frame, {why}. {advice}")
         return tried[chosen]
 
 

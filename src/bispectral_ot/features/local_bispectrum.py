@@ -4,15 +4,17 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_choice
+from bispectral_ot.datasets.warp import radii
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features import kernels
-from bispectral_ot.features.polar import N_EDGE_FIELDS, area_means
+from bispectral_ot.features.polar import N_EDGE_FIELDS, Index, area_means
 from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, unit_weights
 
@@ -27,9 +29,9 @@ _ROUNDING = 1e-6  # of the largest content: less is rounding, of which square ro
 _SMALLEST_GRID = 4  # pixels a side: less has no neighbourhoods
 # The edge fields m^(1/2) e^{iqp}: a turn multiplies them by e^{iq angle}. Their planes: one real, two complex.
 _PLANES = {0: (0, -1), 2: (1, 2), 4: (3, 4)}
-Index = NDArray[np.int64]
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class LocalBispectrum(BatchTransformer):
     """Rotation invariants of the neighbourhood of every pixel, pooled over the disk; defined in docs/real.md.
 
@@ -57,12 +59,10 @@ class LocalBispectrum(BatchTransformer):
 
     symmetries = ("rotation-translation", "rotation-reflection-translation", "rotation", "rotation-reflection")
     default_metric = "sqeuclidean"
-    symmetry: str = symmetries[0]
-
     _learned = ("scale_", "bins_", "slopes_", "means_", "deviations_")
 
-    def __init__(self, *, symmetry: str = "rotation-translation", intensity: str = "ignore") -> None:
-        self.symmetry, self.intensity = symmetry, intensity
+    symmetry: str = "rotation-translation"
+    intensity: str = "ignore"
 
     def fit_transform(self, X: Any, y: Any = None) -> Rows:
         """Features of the images that they are fitted to, extracted once for both if there are at most 4,096."""
@@ -110,14 +110,14 @@ class LocalBispectrum(BatchTransformer):
         wanted, grid = max(1, round(math.log2(min(size) / 8))), (*size,)
         self.disks_: list[Index] = []
         while len(self.disks_) <= wanted and (min(grid) >= _SMALLEST_GRID or not self.disks_):
-            inside = distances(*grid) <= min(grid) / 2
+            inside = radii(*grid) <= min(grid) / 2
             start = np.where(inside.any(axis=1), inside.argmax(axis=1), 0)
             self.disks_.append(np.stack([start, start + inside.sum(axis=1)]))
             grid = (grid[0] + 1) // 2, (grid[1] + 1) // 2
-        radius = distances(*size) / (min(size) / 2)
+        radius = radii(*size) / (min(size) / 2)
         fade = np.clip((1 - radius) / _RIM, 0, 1)
         self.window_ = (fade * fade * (3 - 2 * fade)).astype(np.float32)
-        self.circle_ = np.flatnonzero(np.abs(distances(*size) - (min(size) - 1) / 2) <= 1)
+        self.circle_ = np.flatnonzero(np.abs(radii(*size) - (min(size) - 1) / 2) <= 1)
         self.disk_ = np.flatnonzero(radius <= 1)
         # orthonormal: the mean of the channels, then the mean of the first k against the next, k = 1, 2, ...
         rows = np.tril(np.ones((self._channels, self._channels)), -1) - np.diag(np.arange(self._channels))
@@ -204,12 +204,6 @@ def _pyramid(planes: Rows, n_levels: int) -> Iterator[Rows]:
         last = np.zeros_like(padded)
         kernels.smooth(padded, np.zeros_like(padded[0]), last)
         yield last.reshape(n, k, *last.shape[1:])
-
-
-def distances(height: int, width: int) -> NDArray[np.float64]:
-    """Distances of the pixels (height, width) from the centre of the image."""
-    y, x = np.ogrid[:height, :width]
-    return np.hypot(y - (height - 1) / 2, x - (width - 1) / 2)
 
 
 class Ladder(NamedTuple):

@@ -15,8 +15,7 @@ from bispectral_ot.features.encoders import Encoder, MissingEncoderError, Orbit
 from bispectral_ot.features.image_group import D4Bispectrum, ImageBispectrum, ImageGroup
 from bispectral_ot.features.local_bispectrum import LocalBispectrum
 from bispectral_ot.features.polar import GlobalBispectrum, PolarSpectrum
-from bispectral_ot.groups.shells import ShellBispectrum
-from bispectral_ot.groups.sphere import SphereBispectrum
+from bispectral_ot.groups.sphere import ShellBispectrum, SphereBispectrum
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Columns, Rows, State, columns_table, unit_weights
 
 

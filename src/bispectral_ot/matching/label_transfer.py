@@ -1,7 +1,7 @@
 """Classifier with scikit-learn's interface that transfers the labels of a labelled set."""
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from bispectral_ot.matching.match import match
 from bispectral_ot.matching.result import Match, label_names
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class LabelTransfer(ClassifierMixin, BaseEstimator):
     """Classifier that transfers the labels of a set of targets to new images.
 
@@ -42,17 +43,11 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
     ((3,), (3, 10))
     """
 
-    def __init__(
-        self,
-        *,
-        symmetry: str | None = None,
-        features: Any = None,
-        metric: str | None = None,
-        metric_learning: Literal["auto", "none"] = "auto",
-        normalize: bool = True,
-    ) -> None:
-        self.symmetry, self.features, self.metric = symmetry, features, metric
-        self.metric_learning, self.normalize = metric_learning, normalize
+    symmetry: str | None = None
+    features: Any = None
+    metric: str | None = None
+    metric_learning: Literal["auto", "none"] = "auto"
+    normalize: bool = True
 
     def fit(self, X: "ArrayLike | Dataset", y: "ArrayLike | None" = None) -> Self:
         """Fit to targets: images, rows or a ``Dataset``, with labels ``y`` (by default those of the ``Dataset``)."""

@@ -26,7 +26,7 @@ from bispectral_ot.features.registry import FeatureSpec
 from bispectral_ot.matching.class_model import fit_class_model, left_out_targets, moved_images
 from bispectral_ot.matching.corrections import correction_rows, with_corrections
 from bispectral_ot.matching.outliers import outlier_scores
-from bispectral_ot.matching.result import Match, Stages, label_names, read_plan
+from bispectral_ot.matching.result import Match, Stages, label_names
 from bispectral_ot.matching.source_classes import SourceClasses
 from bispectral_ot.options import MatchOptions
 from bispectral_ot.runtime import Progress
@@ -234,8 +234,6 @@ def _solve(
             warn(f"{words}: marginals are relaxed, and 'probability' is a weight of the plan.")
     with stages.measured("transport"):
         coupling = _solve_marginals(marginals, solver, cost, masses, classes, state)
-    with stages.measured("summary"):
-        summary = read_plan(coupling, *labels)
     constant = [each.constant_images for each in fitted.statistics[:2]]
     settings = {
         "symmetry": spec.symmetry,
@@ -256,7 +254,7 @@ def _solve(
         "outlier_fraction": 0.0 if outliers is None else outliers.fraction,
         "metric_shrinkage": 1.0 if model is None else model.shrinkage,
     }
-    return Match(
+    found = Match(
         coupling=coupling,
         source=source,
         target=target,
@@ -265,10 +263,12 @@ def _solve(
         features=rows,
         seconds=stages.seconds,
         memory=stages.memory,
-        summary=summary,
         classes=classes,
         outlier_scores=outliers,
     )
+    with stages.measured("summary"):
+        _ = found.summary  # which is kept
+    return found
 
 
 def _choose_marginals(

@@ -3,7 +3,6 @@
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -33,7 +32,9 @@ if TYPE_CHECKING:
 
 # Number of targets that vote on the pose of a new image, as in Match.poses.
 VOTERS = 10
-_TARGET = ("name", "classes", "files", "kind", "labels", "positions", "vectors")
+# Attributes of a predictor and of its class model that a file holds as they are.
+_STORED = ("potential", "reg", "scale", "tol", "settings", "feature_map", "practice", "outliers")
+_CLASSES = ("model", "estimate", "offsets", "odds")
 _FRAME = ("frame", "frame_pixels", "frame_masked")  # settings: fields of a Placement for each side
 
 
@@ -92,8 +93,7 @@ class Prediction(NamedTuple):
 class Predictor:
     """Targets, potentials, feature map and class model of a match, applied to new sources.
 
-    ``practice`` are best targets of some sources of the match, on which the precision of poses is calibrated;
-    ``target_features`` (m, columns) are extracted from the target images if None.
+    ``practice`` are best targets of some sources of the match, on which the precision of poses is calibrated.
     """
 
     target: Dataset
@@ -104,7 +104,7 @@ class Predictor:
     feature_map: FeatureMap
     settings: dict[str, Any]
     practice: TopMatches
-    target_features: NDArray[np.float32] | None = field(default=None, repr=False)
+    target_features: NDArray[np.float32] = field(repr=False)  # (m, columns)
     classes: SourceClasses | None = field(default=None, repr=False)
     outliers: OutlierReference | None = field(default=None, repr=False)
 
@@ -122,7 +122,7 @@ class Predictor:
         check_sizes([images, self.target], self.settings["symmetry"])
         with runtime.running():
             see, metric = self.feature_map, self.settings["metric"]
-            rows = see(images.signals), self._target_rows
+            rows = see(images.signals), self.target_features
             cost = Cost.from_distance(see.distance(*rows, metric), scale=self.scale)
             coupling = EntropicCoupling.of_potential(cost, self.potential, reg=self.reg, tol=self.tol)
             classes = self.classes
@@ -159,30 +159,12 @@ class Predictor:
         posed = self.poses(images, found.top_matches(VOTERS), seed=seed) if poses else None
         return Prediction(found.top_matches(k), details, posed)
 
-    @cached_property
-    def _target_rows(self) -> NDArray[np.float32]:
-        return self.feature_map(self.target.signals) if self.target_features is None else self.target_features
-
     def save(self, path: Path) -> None:
         """Write targets, potentials, feature map and class model to an ``.npz`` file with a checksum."""
-        entries = {
-            **{name: self.settings[name] for name in ("features", "symmetry", "metric")},
-            **{name: self.settings[name][0] for name in _FRAME},
-            **{name: getattr(self, name) for name in ("reg", "scale", "tol", "potential")},
-            **{name: getattr(self.target, name) for name in _TARGET},
-            "images": np.asarray(self.target.images),
-            **{f"practice_{name}": values for name, values in self.practice._asdict().items()},
-            **{f"map.{name}": values for name, values in self.feature_map.get_state().items()},
-        }
+        entries = {name: getattr(self, name) for name in _STORED}
+        entries["target"] = replace(self.target, images=np.asarray(self.target.images), placement=None)
         if self.classes is not None:
-            entries |= {"offsets": self.classes.offsets, "odds": self.classes.odds}
-            model = self.classes.model
-            ridge = {} if model.ridge is None else model.ridge._asdict()
-            records = vars(replace(model, ridge=None)), vars(self.classes.estimate), ridge
-            for prefix, record in zip(("model.", "estimate.", "ridge."), records, strict=True):
-                entries |= {prefix + name: value for name, value in record.items() if value is not None}
-        if self.outliers is not None:
-            entries |= {f"outliers.{name}": value for name, value in self.outliers._asdict().items()}
+            entries["classes"] = {name: getattr(self.classes, name) for name in _CLASSES}
         write_record(path, entries)
 
     @classmethod
@@ -194,31 +176,21 @@ class Predictor:
             if size > runtime.current().budget:
                 raise ValueError(f"its arrays take {size / 1e9:.1f} GB, more than the memory budget")
             entries = read_record(path)
-            target = Dataset(entries["images"], **{name: entries[name] for name in _TARGET})
-            feature_map = FeatureMap.from_state(_unpacked(entries, "map."), encoder=encoder)
-            classes = None
-            if "offsets" in entries:
-                ridge = RidgeRegression(**_unpacked(entries, "ridge.")) if "ridge.width" in entries else None
-                model = ClassModel(**_unpacked(entries, "model."), ridge=ridge)
-                estimate = ProportionEstimate(**_unpacked(entries, "estimate."))
-                classes = SourceClasses(model, estimate, entries["offsets"], entries["odds"])
-            outliers = OutlierReference(**_unpacked(entries, "outliers.")) if "outliers.own" in entries else None
+            entries["target"] = Dataset(**entries["target"])
+            entries["feature_map"] = FeatureMap.from_state(entries["feature_map"], encoder=encoder)
+            entries["practice"] = TopMatches(*entries["practice"])
+            if entries["outliers"] is not None:
+                entries["outliers"] = OutlierReference(*entries["outliers"])
+            if "classes" in entries:
+                classes = entries["classes"]
+                if classes["model"]["ridge"] is not None:
+                    classes["model"]["ridge"] = RidgeRegression(*classes["model"]["ridge"])
+                classes["model"] = ClassModel(**classes["model"])
+                classes["estimate"] = ProportionEstimate(**classes["estimate"])
+                entries["classes"] = SourceClasses(**classes)
         except MissingEncoderError:
             raise
         except Exception as error:  # NumPy and zipfile raise many kinds of errors for damaged files
             raise InputError(f"{path} is damaged, or not the model of a match ({error}); match again.") from error
-        settings = {name: entries[name] for name in ("features", "symmetry", "metric")}
-        settings |= {name: [entries[name]] * 2 for name in _FRAME}
-        return cls(
-            target=target,
-            **{name: entries[name] for name in ("reg", "scale", "tol", "potential")},
-            feature_map=feature_map,
-            settings=settings,
-            practice=TopMatches(entries["practice_indices"], entries["practice_weights"]),
-            classes=classes,
-            outliers=outliers,
-        )
-
-
-def _unpacked(entries: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): value for name, value in entries.items() if name.startswith(prefix)}
+        with runtime.running():  # digits depend on the number of BLAS threads
+            return cls(**entries, target_features=entries["feature_map"](entries["target"].signals))

@@ -1,7 +1,7 @@
-"""Match of two datasets: pairs, labels, probabilities and a distance; the transport plan is never formed."""
+"""Match of two datasets: pairs, labels, probabilities and a distance, and how well classes are preserved."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,29 +10,32 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pandas import DataFrame
+from pandas import DataFrame, Series
+from sklearn.metrics import confusion_matrix
 
-from bispectral_ot import runtime
-from bispectral_ot.checks import check_choice, check_integer, check_share
+from bispectral_ot import drawing, runtime
+from bispectral_ot.checks import check_choice, check_integer, check_share, printable
 from bispectral_ot.costs import PlanSummary
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.dataset import as_dataset, is_chunked
-from bispectral_ot.drawing import Axes
-from bispectral_ot.errors import InputError
+from bispectral_ot.datasets.dataset import Pictures, as_dataset, is_chunked
+from bispectral_ot.drawing import Axes, Tile, frame_html, shortened
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.matching.class_model import Rows
-from bispectral_ot.matching.evaluation import PlotKind, given_or_own, match_html, plot_match
 from bispectral_ot.matching.outliers import Outliers, OutlierScores, outlier_scores
 from bispectral_ot.matching.predictor import VOTERS, Prediction, Predictor, TopMatches
 from bispectral_ot.matching.source_classes import ClassProportions, ExpectedAccuracy, Shift, SourceClasses
 from bispectral_ot.memory import peak_memory
 from bispectral_ot.poses import Poses, estimate_poses, find_motions, upright_images
 from bispectral_ot.poses.estimate import practice_rows
+from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transport import Coupling, EntropicCoupling
 
 Side = Literal["source", "target"]
+PlotKind = Literal["pairs", "classes"]
 # Best matches per source that are stored; more of them need another pass over the plan.
 KEPT_MATCHES = 10
+_LONGEST = 11  # letters of a name below a picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +61,6 @@ class Match:
     features: tuple[Rows, Rows]  # of both sets
     seconds: dict[str, float] = field(default_factory=dict)  # time of each stage
     memory: dict[str, int] = field(default_factory=dict)  # peak of the process at the end of each stage, in bytes
-    summary: PlanSummary | None = None
     classes: SourceClasses | None = None  # None if the target has no labels
     outlier_scores: OutlierScores | None = None  # None if marginals are balanced
 
@@ -69,11 +71,42 @@ class Match:
         found = f"{distance}, {state}: marginal error {self.marginal_error:.1e}"
         return f"Match({n:,} x {m:,} by {self.settings['features']}, {found})"
 
-    _repr_html_ = match_html
+    def _repr_html_(self) -> str:
+        """Facts, some sources with their best targets, and the confusion matrix."""
+        n, m = self.coupling.shape
+        facts: dict[str, Any] = {}
+        if self.classes is not None:
+            facts |= {"expected accuracy": self.expected_accuracy(), "shift": self.shift()}
+        facts["distance"] = f"{self.distance:.6g} ({self.coupling.cost.metric})"
+        facts["converged"] = f"{'yes' if self.converged else 'NO'}, marginal error {self.marginal_error:.1e}"
+        facts |= {name: self.settings[name] for name in ("features", "symmetry", "marginals")}
+        pairs = flow = ""
+        if not self.images_elsewhere:
+            pairs = drawing.html_tiles(_pairs(self, evenly_spaced(len(self.source), 4), 3))
+        table = class_table(self)
+        if table is not None and max(len(table.rows), len(table.columns)) <= 12:
+            cells = [[f"{each:.0%}" if each >= 0.005 else "" for each in row] for row in table.fractions]
+            rows, columns = ([printable(name) for name in names] for names in (table.rows, table.columns))
+            flow = DataFrame(cells, index=rows, columns=columns).to_html(border=0)
+        return drawing.html_panel(f"Match {n:,} x {m:,}", facts, pairs, flow)
 
     def plot(self, kind: PlotKind | None = None, *, n: int = 6, k: int = 5, ax: Axes | None = None) -> Axes:
         """Draw n sources with their k best targets (``kind="pairs"``) or the confusion matrix (``kind="classes"``)."""
-        return plot_match(self, kind, n=n, k=k, ax=ax)
+        kind = kind or "pairs"
+        check_choice("kind of plot", kind, get_args(PlotKind))
+        check_integer("n", n, minimum=1)
+        check_integer("k", k, minimum=1)
+        if kind == "classes":
+            table = class_table(self)
+            if table is None:
+                raise InputError("both sides need labels for this; make them Dataset(images, labels).")
+            title = "Classes that correspond" if table.accuracy is None else f"accuracy {table.accuracy:.1%}"
+            own = None if table.accuracy is None else np.equal.outer(np.array(table.rows), np.array(table.columns))
+            ax = drawing.draw_matrix(ax, table.fractions, table.rows, table.columns, form="%", title=title, own=own)
+            ax.set(ylabel="class of the source", xlabel="assigned label (% of the row)")
+            return ax
+        tiles = _pairs(self, evenly_spaced(len(self.source), n), k)
+        return drawing.draw_tiles(ax, tiles, title="Best matches and their weights")
 
     @cached_property
     def source_labels(self) -> NDArray[Any] | None:
@@ -108,7 +141,7 @@ class Match:
     @property
     def mass(self) -> float:
         """Total transported mass (1 if balanced)."""
-        return float(self._summary.row_sums.sum())
+        return float(self.summary.row_sums.sum())
 
     def top_matches(self, k: int = 5) -> TopMatches:
         """Best k targets of each source, with their weights: the fractions of its mass that they receive."""
@@ -169,7 +202,7 @@ class Match:
         own, other = (self.target_labels, "target") if side == "source" else (self.source_labels, "source")
         given = given_or_own(labels, own, self.coupling.shape[side == "source"], other)
         classes, codes = np.unique(given, return_inverse=True)
-        summary = self._summary if labels is None else self.coupling.summary(k=0, **{f"{other}_labels": codes})
+        summary = self.summary if labels is None else self.coupling.summary(k=0, **{f"{other}_labels": codes})
         if side == "source":
             mass, weights = summary.source_class_mass, self.coupling.source_weights
         else:
@@ -202,8 +235,8 @@ class Match:
             "probability": found[rows, best],
             "runner_up": classes[second],
             "runner_up_probability": found[rows, second],
-            "nearest_label": self.target_labels[self._summary.nearest],
-            "nearest_distance": self._summary.nearest_costs,
+            "nearest_label": self.target_labels[self.summary.nearest],
+            "nearest_distance": self.summary.nearest_costs,
             "outlier_score": np.nan if self.outlier_scores is None else self.outlier_scores.source,
         }
         return DataFrame(columns)
@@ -248,7 +281,7 @@ class Match:
             raise InputError("class proportions need labels on the target; give Dataset(images, labels).")
         estimate = self._known_classes.estimate
         classes, codes = np.unique(self.target_labels, return_inverse=True)
-        received = np.bincount(codes, weights=self._summary.column_sums)
+        received = np.bincount(codes, weights=self.summary.column_sums)
         own = np.bincount(codes) / len(codes)
         low, high = np.quantile(estimate.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
         low = np.minimum(np.where(low < 1e-3 / len(classes), 0.0, low), estimate.proportions)
@@ -305,20 +338,14 @@ class Match:
 
     def _best(self, k: int) -> PlanSummary:
         check_integer("k", k, minimum=1)
-        return self._summary if k <= KEPT_MATCHES else self.coupling.summary(k=k)
+        return self.summary if k <= KEPT_MATCHES else self.coupling.summary(k=k)
 
     @cached_property
-    def _summary(self) -> PlanSummary:
-        return self.summary or read_plan(self.coupling, self.source_labels, self.target_labels)
-
-
-def read_plan(
-    coupling: Coupling, source_labels: NDArray[Any] | None, target_labels: NDArray[Any] | None
-) -> PlanSummary:
-    """Summary of a plan with best matches and class masses, from one pass."""
-    given = {"source_labels": source_labels, "target_labels": target_labels}
-    codes = {side: np.unique(each, return_inverse=True)[1] for side, each in given.items() if each is not None}
-    return coupling.summary(k=KEPT_MATCHES, **codes)
+    def summary(self) -> PlanSummary:
+        """Summary of the plan with best matches and class masses, from one pass."""
+        given = {"source_labels": self.source_labels, "target_labels": self.target_labels}
+        codes = {side: np.unique(each, return_inverse=True)[1] for side, each in given.items() if each is not None}
+        return self.coupling.summary(k=KEPT_MATCHES, **codes)
 
 
 @dataclass(frozen=True)
@@ -345,3 +372,139 @@ class Stages:
 def label_names(dataset: Dataset) -> NDArray[Any] | None:
     """Class names of all elements: two sets may number their classes differently."""
     return None if dataset.labels is None else np.asarray(dataset.classes)[dataset.labels]
+
+
+@dataclass(frozen=True)
+class ClassPreservation:
+    """Fraction of source elements whose label is their own class."""
+
+    accuracy: float  # over all elements that have mass; NaN without common classes
+    recall: NDArray[np.float64] = field(repr=False)  # (c,) of each source class; NaN where the source has none of it
+    confusion: NDArray[np.int64] = field(repr=False)  # (c, c) counts; classes of the source down, labels across
+    classes: NDArray[Any] = field(repr=False)  # (c,) of rows and columns
+
+    def to_frame(self) -> DataFrame:
+        """Confusion matrix."""
+        return DataFrame(self.confusion, index=self.classes, columns=self.classes)
+
+    _repr_html_ = frame_html
+
+
+def class_preservation(
+    match: Match, source_labels: ArrayLike | None = None, target_labels: ArrayLike | None = None
+) -> ClassPreservation:
+    """Compare each source's own class with its label; sources of weight 0 are not counted.
+
+    Labels default to those of the match. Integers must refer to the same classes on both sides (``Dataset.labels``
+    refer to those of their own set). Without a common class, the accuracy is NaN, with a warning.
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+    >>> bool(bot.class_preservation(bot.match(source, target)).accuracy > 0.5)
+    True
+    """
+    n, m = match.coupling.shape
+    truth = given_or_own(source_labels, match.source_labels, n, "source")
+    targets = given_or_own(target_labels, match.target_labels, m, "target")
+    kept = _preserved(match, truth, targets)
+    if np.isnan(kept.accuracy):
+        warn(f"{no_common_class([*np.unique(truth)], [*np.unique(targets)])}; give both sides the same class names.")
+    return kept
+
+
+def no_common_class(source: Sequence[Any], target: Sequence[Any]) -> str:
+    """Message that the classes of two sets have no name in common, with the first of them."""
+    one, other = (", ".join(map(str, names[:4])) + ", ..." * (len(names) > 4) for names in (source, target))
+    return f"the two sets have no class in common (source: {one}; target: {other}), so there is no accuracy"
+
+
+def _preserved(match: Match, truth: NDArray[Any], targets: NDArray[Any]) -> ClassPreservation:
+    names, codes = np.unique(targets, return_inverse=True)
+    own = None if match.target_labels is None else np.unique(match.target_labels, return_inverse=True)
+    if own is not None and np.array_equal(own[1], codes):  # the classes of the match, perhaps under other names
+        predicted = names[np.searchsorted(own[0], match.labels().label.to_numpy())]
+    else:
+        given, weights = match.class_weights(targets, to="source")
+        predicted = given[weights.argmax(axis=1)]
+    moved = match.coupling.source_weights > 0
+    classes = np.union1d(truth, targets)
+    confusion = confusion_matrix(truth[moved], predicted[moved], labels=classes)
+    counts, hits = confusion.sum(axis=1), np.diag(confusion)
+    recall = np.divide(hits, counts, out=np.full(len(classes), np.nan), where=counts > 0)
+    accuracy = float(hits.sum() / moved.sum()) if np.isin(truth, targets).any() else np.nan
+    return ClassPreservation(accuracy, recall, confusion, classes)
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """Confusion matrix of a match: counts (r, c) of source classes by label, common classes first.
+
+    ``accuracy`` is None where the sides have no class in common; ``recall`` is that of common classes.
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    counts: NDArray[np.int64]
+    accuracy: float | None
+    recall: dict[str, float]
+
+    @property
+    def fractions(self) -> NDArray[np.float64]:
+        """(r, c) counts as fractions of their row; 0 for a class whose images have no mass."""
+        return self.counts / self.counts.sum(axis=1, keepdims=True).clip(1)
+
+
+def class_table(match: Match) -> ClassTable | None:
+    """Confusion matrix of a match; None unless both sides have labels."""
+    if match.source_labels is None or match.target_labels is None:
+        return None
+    kept = _preserved(match, match.source_labels, match.target_labels)
+    rows, others = match.source.present_classes, match.target.present_classes
+    common = [name for name in rows if name in others]
+    columns = common + [name for name in others if name not in rows]
+    counts = kept.to_frame().loc[rows, columns].to_numpy()
+    recall = Series(kept.recall, kept.classes)[common].to_dict()
+    return ClassTable(tuple(rows), tuple(columns), counts, kept.accuracy if common else None, recall)
+
+
+def given_or_own(labels: ArrayLike | None, own: NDArray[Any] | None, size: int, side: str) -> NDArray[Any]:
+    """Labels of a side as an array (size,); its own where none are given."""
+    if labels is None and own is None:
+        raise InputError(f"the {side} set has no labels; match a Dataset with labels, or pass labels=...")
+    try:
+        array = np.asarray(own if labels is None else labels)
+        if array.dtype.kind == "O":
+            np.unique(array)
+    except (TypeError, ValueError):  # a None among names, lists of different lengths
+        raise InputError("labels must be all numbers or all strings, one per element.") from None
+    if array.shape != (size,):
+        given = f"{len(array)} entries" if array.ndim == 1 else f"shape {array.shape}"
+        raise InputError(f"labels has {given} but there are {size} elements; give one label per element.")
+    return array
+
+
+def _name(dataset: Dataset, index: int) -> str:
+    """Class, file or position of an element, shortened."""
+    if dataset.labels is not None:
+        return shortened(dataset.classes[dataset.labels[index]], _LONGEST)
+    return shortened(dataset.files[index].rsplit("/", 1)[-1], _LONGEST) if dataset.files else f"#{index}"
+
+
+def _pairs(match: Match, rows: NDArray[np.int64], k: int) -> list[list[Tile | None]]:
+    """For each source a row of tiles: itself, a gap, and its best targets."""
+    sources, targets, top = Pictures(match.source), Pictures(match.target), match.top_matches(k)
+    names, others = match.source_labels, match.target_labels
+    if names is None or others is None or not np.isin(names, others).any():
+        names = others = None  # there is no right or wrong
+    tiles: list[list[Tile | None]] = []
+    for i in rows:
+        line: list[Tile | None] = [Tile(sources[i], _name(match.source, i)), None]
+        for j, weight in zip(top.indices[i], top.weights[i], strict=True):
+            if j >= 0 and weight >= 0.01 * top.weights[i, 0]:
+                label = f"{_name(match.target, j)} " if match.target.classes else ""
+                right = None if names is None or others is None else bool(names[i] == others[j])
+                line.append(Tile(targets[j], f"{label}{weight:.0%}", right))
+        tiles.append(line)
+    return tiles

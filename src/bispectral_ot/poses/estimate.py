@@ -10,14 +10,7 @@ from pandas import DataFrame
 from bispectral_ot import runtime
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.engines import Block, Threads, row_blocks
-from bispectral_ot.errors import InputError
-from bispectral_ot.features.encoders import Orbit
-from bispectral_ot.features.polar import PolarSpectrum
-from bispectral_ot.groups.shells import ShellBispectrum
-from bispectral_ot.groups.sphere import SphereBispectrum
 from bispectral_ot.poses.motions import TOLERANCE, Floats, Indices, MotionArray, Motions, Rows
-from bispectral_ot.poses.planar import CentredMotions, OrbitMotions, PlanarMotions, Shifts
-from bispectral_ot.poses.spatial import SpatialMotions
 from bispectral_ot.sampling import evenly_spaced
 
 LEAST_PROBABILITY = 0.75  # poses with a smaller probability of being right are ambiguous
@@ -157,38 +150,6 @@ class Poses(MotionArray):
     def found(self) -> NDArray[np.bool_]:
         """Whether there is a pose (n,), that is, a target and content on both sides."""
         return np.isfinite(self.fits)
-
-
-def find_motions(symmetry: str | None, signals: Any, transformer: Any = None, kind: str | None = None) -> Motions:
-    """Motions of a symmetry for signals of one size; coefficients are those of the transformer if possible."""
-    kinds = {"so3": ("sphere",), "so3-shapes": ("clouds", "volumes")}.get(symmetry or "", ("images", "vectors"))
-    if kind not in (None, *kinds) and getattr(transformer, "symmetry", None) != symmetry:
-        known = "is for planar images" if "images" in kinds else f"needs a Dataset of the kind {' or '.join(kinds)}"
-        raise InputError(f"poses(symmetry={symmetry!r}) {known}, but the kind of this one is {kind!r}.")
-    if symmetry in ("rotation", "rotation-reflection"):
-        own = isinstance(transformer, PolarSpectrum) and transformer.symmetry == symmetry
-        spectrum = transformer if own else PolarSpectrum(symmetry=symmetry).fit(signals[:1])
-        orbits = [part for part in getattr(transformer, "parts_", [transformer]) if isinstance(part, Orbit)]
-        cyclic = [part for part in orbits if part.symmetry == symmetry == "rotation" and part.group_.order > 1]
-        return OrbitMotions(spectrum, cyclic[0]) if cyclic else PlanarMotions(spectrum)
-    if symmetry in ("rotation-translation", "rotation-reflection-translation"):
-        return CentredMotions(PolarSpectrum(symmetry=symmetry.removesuffix("-translation")).fit(signals[:1]))
-    if symmetry == "d4":
-        if signals.shape[1] != signals.shape[2]:
-            height, width = signals.shape[1:3]
-            raise InputError(f"images are {height} x {width}, but quarter turns need square ones; resize them.")
-        return PlanarMotions(PolarSpectrum(symmetry="rotation-reflection").fit(signals[:1]), discrete=True)
-    if symmetry == "translation":
-        return Shifts(signals)
-    if symmetry == "so3":
-        sphere = transformer if isinstance(transformer, SphereBispectrum) else SphereBispectrum().fit(signals[:1])
-        return SpatialMotions(sphere.harmonic_coefficients, sphere.lmax)
-    if symmetry == "so3-shapes":
-        shells = transformer if isinstance(transformer, ShellBispectrum) else ShellBispectrum().fit(signals)
-        return SpatialMotions(shells.shell_coefficients, shells.lmax)
-    given = "features without a symmetry" if symmetry in (None, "none") else f"the symmetry {symmetry!r}"
-    fix = "name another one, such as poses(symmetry='rotation') for images or 'translation' for signals"
-    raise InputError(f"poses are undefined for {given}; {fix}.")
 
 
 def estimate_poses(

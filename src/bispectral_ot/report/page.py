@@ -10,7 +10,7 @@ from typing import Any
 
 from bispectral_ot._version import __version__
 from bispectral_ot.drawing import CLASS_COLOURS, FAINT, INK, MUTED, RIGHT, WRONG, printable
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.files import read_json, write_text
 from bispectral_ot.memory import format_bytes
 from bispectral_ot.report.page_data import PAGE_DATA, compact_json, load_page_data
@@ -63,7 +63,7 @@ def _load_pages(folder: Path) -> list[JsonObject]:
     if not found:
         raise (*failed, InputError(f"{folder} is not a run, or has no {PAGE_DATA}; run the command again."))[0]
     for each in failed:
-        warn(f"{each} The page is made without it.", DataWarning)
+        warn(f"{each} The page is made without it.")
     return found
 
 
@@ -111,7 +111,7 @@ def _run_words(folder: Path) -> JsonObject:
             try:
                 found[name] = read_json(folder / name)
             except InputError as error:
-                warn(f"{error} The page is made without it.", DataWarning)
+                warn(f"{error} The page is made without it.")
     record, results = found.values()
     config, machine = (entry if isinstance(entry, dict) else {} for entry in map(record.get, ("config", "machine")))
     seconds, memory = record.get("wall_seconds"), record.get("peak_memory_bytes")

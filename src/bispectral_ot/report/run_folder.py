@@ -13,7 +13,7 @@ from bispectral_ot import drawing, runtime
 from bispectral_ot.comparing import Comparison
 from bispectral_ot.datasets import Dataset, center, load
 from bispectral_ot.datasets.formats.array_files import read_vectors
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.files import read_json, write_json, write_text
 from bispectral_ot.matching import Match, Prediction, Predictor, class_table
 from bispectral_ot.poses import Poses
@@ -58,7 +58,7 @@ def write_match(
     write_json(folder / RESULTS, content)
     parts: dict[str, Callable[[], object]] = {}
     if match.images_elsewhere:
-        warn("figures and model.npz are skipped because the images are a dask.array.", DataWarning)
+        warn("figures and model.npz are skipped because the images are a dask.array.")
     else:
         if isinstance(match.coupling, EntropicCoupling):
             parts[MODEL] = lambda: match.predictor.save(folder / MODEL)
@@ -83,7 +83,7 @@ def decorate(parts: Mapping[str, Callable[[], object]], seconds: dict[str, float
         try:
             write()
         except Exception as error:  # results are written even if a decoration fails
-            warn(f"{name} was not written ({type(error).__name__}: {error}); the results are complete.", DataWarning)
+            warn(f"{name} was not written ({type(error).__name__}: {error}); the results are complete.")
         if seconds is not None:
             seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - start
         runtime.progress(stage, number + 1, len(parts))

@@ -22,7 +22,7 @@ from bispectral_ot.checks import advise, user_path
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.io_errors import check_chunks, library, reading, refuse_bomb
 from bispectral_ot.datasets.sources import LABEL_WORDS, LazyDataset, array_source, as_text, list_arrays
-from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
+from bispectral_ot.errors import DatasetError, InputError, warn
 from bispectral_ot.memory import check_fits
 
 Arrays = dict[str, Any]  # of NumPy, h5py or Zarr, by their names
@@ -172,7 +172,7 @@ def _checked_zarr(array: Any, path: Path) -> Any:
     if found < count:
         missing = f"{count - found:,} of {count:,} chunks of {what} are not stored, and count as {array.fill_value}"
         advice = "Zarr does not store chunks of that value alone; if files were lost, get the store again"
-        warn(f"{missing}. {advice}.", DataWarning)
+        warn(f"{missing}. {advice}.")
     return array
 
 
