@@ -201,7 +201,7 @@ class Comparison:
 
 
 def compare(
-    sets: Mapping[str, AnySet] | Sequence[AnySet],
+    sets: "Mapping[str, AnySet] | Sequence[AnySet]",
     *,
     symmetry: str | None = None,
     features: Any = None,
