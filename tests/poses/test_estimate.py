@@ -116,7 +116,7 @@ def test_poses_through_the_orbit_of_an_encoder(monkeypatch, joined):
     found = errors(match.poses(), degrees)
     transformer = match.feature_map.transformer
     assert isinstance(find_motions("rotation", source.images, transformer), OrbitMotions)
-    monkeypatch.setattr("bispectral_ot.poses.estimate.OrbitMotions", lambda spectrum, _: PlanarMotions(spectrum))
+    monkeypatch.setattr("bispectral_ot.poses.motions.OrbitMotions", lambda spectrum, _: PlanarMotions(spectrum))
     by_images = errors(match.poses(), degrees)
     assert (found <= TOLERANCE).mean() >= (by_images <= TOLERANCE).mean() - 0.03 > 0.5
 
