@@ -223,5 +223,8 @@ def test_transformers_without_a_module_are_refused():
         bot_torch.to_torch(features.RingBispectrum())
     with pytest.raises(InputError, match="no PyTorch module"):
         bot_torch.to_torch(features.Pixels().fit(DIGITS))
-    with pytest.raises(InputError, match="centres images"):
-        bot_torch.to_torch(features.CombinedBispectrum(symmetry="rotation-translation").fit(DIGITS))
+    for symmetry in ("rotation-translation", "similarity"):
+        with pytest.raises(InputError, match="centres images"):
+            bot_torch.to_torch(features.CombinedBispectrum(symmetry=symmetry).fit(DIGITS))
+    with pytest.raises(InputError, match="affine"):
+        bot_torch.to_torch(features.CombinedBispectrum(intensity="affine").fit(COLOURS))

@@ -356,10 +356,12 @@ def _halved(planes: Tensor, dim: int) -> Tensor:
 class _Combined(Invariant):
     def __init__(self, transformer: features.CombinedBispectrum) -> None:
         super().__init__(transformer)
-        if transformer.symmetry.endswith("-translation"):
-            plain = transformer.symmetry.removesuffix("-translation")
+        plain = "rotation-reflection" if "reflection" in transformer.symmetry else "rotation"
+        if transformer.symmetry != plain:
             fix = f"centre them first and take {plain!r}, or take the features LocalBispectrum"
             raise InputError(f"the symmetry {transformer.symmetry!r} centres images, which has no gradient; {fix}.")
+        if transformer.intensity == "affine":
+            raise InputError("intensity='affine' has no PyTorch module; take 'ignore' or 'keep'.")
         local, whole = transformer.parts_
         self.local, self.whole = _Local(local), _Global(whole)
         self.keep(of_local=transformer.projections_[0], of_whole=transformer.projections_[1])
