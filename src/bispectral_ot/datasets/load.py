@@ -29,6 +29,7 @@ from bispectral_ot.runtime import Progress
 from bispectral_ot.sampling import evenly_spaced, random_rows
 
 SHAPE_SUFFIXES = (".obj", ".off", ".ply", ".stl", ".xyz")
+_UNREAD = (".gif", ".webp", ".heic", ".avif", ".jp2", ".jfif", ".pgm", ".ppm", ".dcm", ".glb", ".gltf", ".pcd")
 LARGEST_SIDE = 128  # of images if no size is given: larger ones are slower and match no better
 
 # Readers of files by their ending; libraries that only one of them needs are imported when a file is read.
@@ -230,6 +231,11 @@ def _scan_tree(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = "
     empty = [sub.name for sub, files in by_class.items() if not files]
     if filled and empty:
         warn(f"{folder}: {len(empty)} sub-folders have no {noun}, left out: {', '.join(empty[:5])}", DataWarning)
+    unread = [path.relative_to(folder) for place in (folder, *by_class) for path in _files_in(place, _UNREAD)]
+    unread += [deep.relative_to(folder) for sub in by_class for deep in _sub_folders(sub) if _files_in(deep, suffixes)]
+    if unread:
+        some = ", ".join(map(str, unread[:5])) + ", ..." * (len(unread) > 5)
+        warn(f"{folder}: files of other formats and folders inside of sub-folders are left out: {some}", DataWarning)
     paths = flat or [path for files in filled.values() for path in files]
     labels = [index for index, files in enumerate(filled.values()) for _ in files] if filled else None
     names = tuple(_as_text(path.relative_to(folder).as_posix()) for path in paths)
