@@ -185,7 +185,7 @@ def test_folders_that_are_no_dataset(tmp_path: Path):
     with pytest.raises(DatasetError, match=r"Name the folder that holds the classes: .*pets"):
         load(tmp_path)
     save(tmp_path / "dog" / "a.png", GREY)
-    with pytest.warns(DataWarning, match="1 sub-folders have no images, left out: pets"):
+    with pytest.warns(DataWarning, match="not deeper; left out: pets, pets/cat$"):
         assert load(tmp_path).classes == ("dog",)
     save(tmp_path / "loose.png", GREY)
     with pytest.raises(DatasetError, match="1 images next to 1 sub-folders"):
