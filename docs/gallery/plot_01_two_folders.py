@@ -17,23 +17,25 @@ from PIL import Image
 import bispectral_ot as bot
 
 photos, catalogue = bot.split_halves(bot.load("digits"), per_class=25)
-photos = bot.rotate_randomly(photos)
+angles = np.random.default_rng(0).uniform(0, 360, len(photos))
 folder = Path(tempfile.mkdtemp())
 
 
-def write(image, path):
-    """Write an image, enlarged to 32 x 32 pixels."""
+def write(image, path, angle=0):
+    """Write an image, enlarged to 32 x 32 pixels and rotated."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.uint8(image.clip(0, 16) * 15)).resize((32, 32)).save(path)
+    large = Image.fromarray(np.uint8(image * 15)).resize((32, 32))
+    large.rotate(angle, Image.Resampling.BICUBIC).save(path)
 
 
-for number, image in enumerate(photos.images):
-    write(image, folder / "photos" / f"{number:03d}.png")
+for number, (image, angle) in enumerate(zip(photos.images, angles, strict=True)):
+    write(image, folder / "photos" / f"{number:03d}.png", angle)
 for number, (image, label) in enumerate(zip(catalogue.images, catalogue.labels, strict=True)):
     write(image, folder / "catalogue" / catalogue.classes[label] / f"{number:03d}.png")
 
 # %%
-# ``match`` accepts folders. On the command line: ``bispectral-ot match photos/ catalogue/ --out runs/first``.
+# ``match`` accepts folders. On the command line: ``bispectral-ot match photos/ catalogue/ --out runs/first``. A message
+# names the frame, that is, how the images are placed before they are compared, unless it is the whole canvas.
 match = bot.match(folder / "photos", folder / "catalogue")
 print(match)
 

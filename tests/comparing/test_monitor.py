@@ -93,7 +93,8 @@ def test_the_log_grows(tmp_path):
         rows = list(csv.DictReader(file))
     assert [row["batch"] for row in rows] == ["monday", "tuesday"]
     assert (rows[0]["alarm"], rows[0]["sentence"]) == ("1", "turned, all")
-    assert (tmp_path / "log.html").read_text().count("<circle") == 2
+    page = (tmp_path / "log.html").read_text()
+    assert (page.count("<circle"), page.count("<td>ALARM</td>"), "width=device-width" in page) == (2, 2, True)
     (tmp_path / "edited.csv").write_text("other,columns\n")
     with pytest.warns(bot.DataWarning, match="page of .* was not written"):
         append_results(tmp_path / "edited.csv", [BatchResult("monday", 20, 1.5, 1.0)])

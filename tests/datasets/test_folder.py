@@ -105,7 +105,10 @@ def test_one_sub_folder_per_class(tmp_path: Path):
     (tmp_path / "set" / ".hidden").mkdir()
     (tmp_path / "set" / "zebra" / "notes.txt").write_text("not an image")
     (tmp_path / "set" / "zebra" / "._a.png").write_text("what macOS leaves behind")
-    dataset = load(tmp_path / "set")
+    (tmp_path / "set" / "zebra" / "e.webp").write_bytes(b"a format that is not read")
+    save(tmp_path / "set" / "zebra" / "more" / "f.png", GREY)
+    with pytest.warns(DataWarning, match=r"left out: zebra/e\.webp, zebra/more$"):
+        dataset = load(tmp_path / "set")
     assert (dataset.name, dataset.classes) == ("set", ("ähre", "zebra", "日本"))
     assert dataset.files == ("ähre/c.png", "zebra/a.png", "zebra/b.png", "日本/d.png")
     np.testing.assert_array_equal(dataset.labels, [0, 1, 1, 2])
@@ -115,7 +118,7 @@ def test_one_sub_folder_per_class(tmp_path: Path):
 def test_grey_and_colour_become_colour_or_grey_and_8_and_16_bits_become_16(tmp_path: Path):
     save(tmp_path / "a.png", GREY)
     save(tmp_path / "b.png", COLOUR)
-    message = r"1 images \(a\.png\) are grey and 1 images \(b\.png\) in colour; all become colour.*--grey"
+    message = r"has grey images, 1 \(a\.png\), and colour images, 1 \(b\.png\); all become colour.*--grey"
     with pytest.warns(DataWarning, match=message):
         dataset = load(tmp_path)
     np.testing.assert_array_equal(dataset.images, [np.dstack([GREY] * 3), COLOUR])
@@ -182,7 +185,7 @@ def test_folders_that_are_no_dataset(tmp_path: Path):
     with pytest.raises(DatasetError, match=r"Name the folder that holds the classes: .*pets"):
         load(tmp_path)
     save(tmp_path / "dog" / "a.png", GREY)
-    with pytest.warns(DataWarning, match="1 sub-folders have no images, left out: pets"):
+    with pytest.warns(DataWarning, match="not deeper; left out: pets, pets/cat$"):
         assert load(tmp_path).classes == ("dog",)
     save(tmp_path / "loose.png", GREY)
     with pytest.raises(DatasetError, match="1 images next to 1 sub-folders"):

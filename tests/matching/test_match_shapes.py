@@ -62,3 +62,5 @@ def test_volumes_of_different_sizes_are_matched():
     assert match.distance == pytest.approx(0, abs=1e-4)
     array = bot.match(turned, target, symmetry="so3-shapes")
     np.testing.assert_array_equal(array.top_matches(1).indices[:, 0], [0, 1, 2])
+    with pytest.warns(bot.DataWarning, match="'source' is read as images with 14 channels; volumes need"):
+        bot.match(turned, turned)

@@ -133,13 +133,14 @@ def test_colours_of_16_bits_keep_them(tmp_path, suffix, channels):
     np.testing.assert_array_equal(turned, np.rot90(pixels))
 
 
-def test_palettes_and_cmyk_are_turned(tmp_path):
+def test_palettes_cmyk_and_faxes_are_turned(tmp_path):
     grey = Image.fromarray(photograph(20, 20, channels=(3,)))
     grey.quantize(16).save(tmp_path / "palette.png")
     grey.convert("CMYK").save(tmp_path / "cmyk.tif")
-    files = ["palette.png", "cmyk.tif"]
-    upright_files(poses_for(2, angles=[180.0, 180.0]), tmp_path, files, tmp_path / "out")
-    for file, mode in zip(files, ("RGB", "CMYK"), strict=True):
+    grey.convert("1").save(tmp_path / "fax.tif", compression="group4")  # cannot hold more than black and white
+    files = ["palette.png", "cmyk.tif", "fax.tif"]
+    upright_files(poses_for(3, angles=[180.0] * 3), tmp_path, files, tmp_path / "out")
+    for file, mode in zip(files, ("RGB", "CMYK", "L"), strict=True):
         found, turned = opened(tmp_path / "out" / "upright" / file)
         with Image.open(tmp_path / file) as original:
             np.testing.assert_array_equal(turned, np.rot90(np.asarray(original.convert(mode)), 2))

@@ -190,6 +190,7 @@ def test_hostile_names_are_words_and_do_not_break(browser: Browser, tmp_path: Pa
     assert not set("\x1b\u202e") & set(browser.run("return document.querySelector('main').textContent"))
     heights = browser.run("return [...document.querySelectorAll('.targets .label')].map((e) => e.offsetHeight)")
     assert max(heights) < 1.6 * min(heights)
+    assert names[-1] in browser.texts("#classes tbody .name")
     script = "return [...document.querySelectorAll('.candidate .label')].map((e) => getComputedStyle(e))"
     assert set(browser.run(f"{script}.map((e) => e.overflowWrap + e.wordBreak)")) == {"normalnormal"}
     assert browser.logs() == ([], [])

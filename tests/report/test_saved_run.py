@@ -65,6 +65,10 @@ def test_a_run_predicts_from_datasets_arrays_and_paths(saved, tmp_path):
     for images in (source, source.images, tmp_path / "images.npy"):
         assert (run.predict(images).labels == expected.labels).mean() > 0.98
     run.report().unlink()
+    (tmp_path / "shapes").mkdir()
+    np.savetxt(tmp_path / "shapes" / "a.xyz", np.eye(3))
+    with pytest.raises(bot.InputError, match=r"'shapes' has clouds.*, but .* is a match of images"):
+        run.predict(tmp_path / "shapes")
 
 
 def test_a_comparison_comes_back(tmp_path):

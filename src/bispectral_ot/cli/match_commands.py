@@ -409,8 +409,8 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
     facts["converged"] = f"{state}, marginal error {found['marginal_error']:.1e} (tolerance {found['tol']:g})"
     if poses := found.get("poses"):
         width = poses["median_uncertainty"]
-        precision = "" if width is None else f" (90% interval: +- {width:.1f} {poses['unit']}, median)"
-        facts["poses"] = f"{poses['certain']:,} certain{precision}, {poses['ambiguous']:,} ambiguous"
+        precision = "unknown" if width is None else f"+- {width:.1f} {poses['unit']}, median"
+        facts["poses"] = f"{poses['certain']:,} certain (90% interval: {precision}), {poses['ambiguous']:,} ambiguous"
     if placed := found.get("upright"):
         facts["upright"] = "{:,} images rotated, {:,} left unchanged".format(*placed.values())
         if not poses or not poses["certain"]:

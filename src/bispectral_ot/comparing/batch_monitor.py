@@ -255,6 +255,9 @@ def _write_page(path: Path) -> None:
     points = zip(itertools.count(8, 10), heights, colours, strict=False)
     dots = "".join(f'<circle cx="{x}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y, colour in points)
     width, summary = 16 + 10 * len(table), f"Batches: {len(table)}, alarms: {table.alarm.sum()}"
-    rows = table[::-1].map(lambda each: printable(each) if isinstance(each, str) else each).to_html(index=False)
+    shown = table.assign(time=table.time.str[:16], alarm=table.alarm.map({1: "ALARM", 0: ""}))[::-1]
+    shown = shown[["batch", "alarm", "statistic", "threshold", "images", "time", "sentence"]]
+    shown = shown.map(lambda each: printable(each) if isinstance(each, str) else each)
+    rows = shown.to_html(index=False, border=0, float_format="{:.3g}".format)
     page = Path(__file__).with_name("monitor_page.html").read_text(encoding="utf-8")
     write_text(path.with_suffix(".html"), page.format(summary=summary, width=width, dots=dots, table=rows))

@@ -29,6 +29,7 @@ from bispectral_ot.runtime import Progress
 from bispectral_ot.sampling import evenly_spaced, random_rows
 
 SHAPE_SUFFIXES = (".obj", ".off", ".ply", ".stl", ".xyz")
+_UNREAD = (".gif", ".webp", ".heic", ".avif", ".jp2", ".jfif", ".pgm", ".ppm", ".dcm", ".glb", ".gltf", ".pcd")
 LARGEST_SIDE = 128  # of images if no size is given: larger ones are slower and match no better
 
 # Readers of files by their ending; libraries that only one of them needs are imported when a file is read.
@@ -227,9 +228,14 @@ def _scan_tree(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = "
         deeper = next((sub for sub in by_class if any(path.is_dir() for path in sub.iterdir())), None)
         advice = f" Name the folder that holds the classes: {deeper} ?" if deeper else ""
         raise DatasetError(f"{folder} has no {noun} ({', '.join(suffixes)}), directly or one folder down.{advice}")
-    empty = [sub.name for sub, files in by_class.items() if not files]
-    if filled and empty:
-        warn(f"{folder}: {len(empty)} sub-folders have no {noun}, left out: {', '.join(empty[:5])}")
+    others = tuple({*_UNREAD, *SUFFIXES, *SHAPE_SUFFIXES}.difference(suffixes))
+    left_out = [sub for sub, files in by_class.items() if filled and not files]
+    left_out += [path for place in (folder, *by_class) for path in _files_in(place, others)]
+    left_out += [deep for sub in by_class for deep in _sub_folders(sub) if _files_in(deep, suffixes)]
+    if left_out:
+        some = ", ".join(str(path.relative_to(folder)) for path in left_out[:5]) + ", ..." * (len(left_out) > 5)
+        where = f"{noun} ({', '.join(suffixes)}) are read from {folder} or from its sub-folders"
+        warn(f"{where}, but not deeper; left out: {some}")
     paths = flat or [path for files in filled.values() for path in files]
     labels = [index for index, files in enumerate(filled.values()) for _ in files] if filled else None
     names = tuple(_as_text(path.relative_to(folder).as_posix()) for path in paths)
@@ -262,8 +268,6 @@ def _as_text(name: str) -> str:
 def _scan_shapes(folder: Path, *, n_points: int, seed: int) -> LazyDataset:
     """All shapes of ``folder``: ``<class>/<shape>`` with labels, or ``<shape>`` without."""
     lazy = _scan_tree(folder, SHAPE_SUFFIXES, noun="shapes")
-    if _has_files(folder, SUFFIXES):
-        warn(f"{folder} has images and 3-D shapes; only the shapes are read.")
     if any(not name.lower().endswith(".xyz") for name in lazy.files):
         library("trimesh", extra="meshes", what=folder)
     return replace(lazy, source=ShapeSource(lazy.source, n_points, seed), kind="clouds")

@@ -137,9 +137,9 @@ class FileSource:
             one, other = (f"{kinds[dtype][0]} has {dtype}" for dtype in dtypes[:2])
             raise DatasetError(f"{self.place}: {one} pixels but {other} pixels; save all images with one type.")
         if 2 in kinds and 3 in kinds:
-            grey, colour = (f"{len(kinds[axes])} images ({_some(kinds[axes])})" for axes in (2, 3))
-            advice = "all become colour. To compare them in grey, use grey=True (--grey)"
-            warn(f"{self.place}: {grey} are grey and {colour} in colour; {advice}.")
+            grey, colour = (f"{len(kinds[axes])} ({_some(kinds[axes])})" for axes in (2, 3))
+            advice = "all become colour. To compare them in grey, match with grey=True (--grey)"
+            warn(f"{self.place} has grey images, {grey}, and colour images, {colour}; {advice}.")
         mixed = np.empty((len(images), *max((i.shape for i in images), key=len)), dtype=np.result_type(*dtypes))
         for place, image in enumerate(images):
             mixed[place] = image if image.ndim == mixed.ndim - 1 else image[..., None]

@@ -171,6 +171,9 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         further: Sequence[Dataset] = (),  # sets that decide neither fit nor scale
     ) -> None:
         check_sizes(datasets, spec.symmetry)
+        if datasets[0].kind == "images" and datasets[0].images.shape[3:] > (4,):
+            found = f"{datasets[0].name!r} is read as images with {datasets[0].images.shape[3]} channels"
+            warn(f"{found}; volumes need symmetry='so3-shapes' (--symmetry so3-shapes).", DataWarning)
         runtime.progress("prepare", 0, 1)
         start = time.perf_counter()
         self.settings: dict[str, Any] = {}

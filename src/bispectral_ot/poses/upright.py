@@ -143,6 +143,8 @@ def _read(path: Path) -> tuple[NDArray[Any], str, str, dict[str, Any]]:
     try:
         with Image.open(path, formats=FORMATS) as opened:
             metadata, kind = {name: opened.info[name] for name in _KEPT if opened.info.get(name)}, str(opened.format)
+            if metadata.get("compression", "raw") != "raw":  # LZW holds every mode without loss; fax and JPEG do not
+                metadata["compression"] = "tiff_lzw"
             if is_deep_colour(opened):
                 pixels, mode = deep_colours(opened, path, path), "deep"
             else:

@@ -12,7 +12,9 @@ import pandas as pd
 from bispectral_ot import drawing, runtime
 from bispectral_ot.comparing import Comparison
 from bispectral_ot.datasets import Dataset, center, load
+from bispectral_ot.datasets.dataset import KINDS
 from bispectral_ot.datasets.formats.array_files import read_vectors
+from bispectral_ot.datasets.load import list_set
 from bispectral_ot.errors import InputError, warn
 from bispectral_ot.files import read_json, write_json, write_text
 from bispectral_ot.matching import Match, Prediction, Predictor, class_table
@@ -165,6 +167,10 @@ class Run:
         target = predictor.target
         if target.kind == "vectors" and isinstance(images, (str, Path)):
             return read_vectors(str(images))
+        listed = list_set(images, split, root, seed=seed)
+        if listed.files and (listed.kind == "clouds") != (target.kind in ("clouds", "volumes")):
+            found = f"{listed.name!r} has {KINDS[listed.kind]}, but {self.folder} is a match of {KINDS[target.kind]}"
+            raise InputError(f"{found}; give files of the same kind.")
         options: dict[str, Any] = {"split": split, "root": root, "frame": predictor.placement, "seed": seed}
         if target.kind == "images":
             options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}

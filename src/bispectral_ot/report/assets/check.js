@@ -1,7 +1,7 @@
 // Labels to check first: one image at a time, large, with the labels that it could have; corrections are exported.
 
 const MOST_CANDIDATES = 9;
-const LONGEST_CANDIDATE = 16;  // letters of a name below its picture
+const LONGEST_CANDIDATE = 40;  // letters of a name below its picture
 
 class CheckView {
   constructor(panel) {
@@ -129,7 +129,7 @@ class CheckView {
 // Outliers of both sides, the most distant first.
 function outlierView(panel) {
   const counts = panel.facts.outliers;
-  const strip = (side, slots, draw) => make("article", {}, make("h3", {}, `${plural(counts[`${side}s`], side)} of ${count(side === "source" ? panel.facts.n : panel.facts.m)}`, side === "source" ? make("small", {}, `${count(Math.round(counts.level * panel.facts.n))} expected by chance`) : null),
+  const strip = (side, slots, draw) => make("article", {}, make("h3", {}, `${plural(counts[`${side}s`], side)} of ${count(side === "source" ? panel.facts.n : panel.facts.m)}`, make("small", {}, [side === "source" ? `${count(Math.round(counts.level * panel.facts.n))} expected by chance` : "", slots.length < counts[`${side}s`] ? `${count(slots.length)} shown, all in outliers.csv` : ""].filter(Boolean).join(" · "))),
     make("ul", { class: "picks" }, ...slots.map((slot) => make("li", { class: side === "target" ? "target" : null }, draw(slot)))));
   const open = (slot) => (panel.checkView ? make("button", { type: "button", "aria-label": `Check ${panel.sourceWords(slot)}`, on: { click: () => panel.checkView.open(slot) } }, panel.sourcePicture(slot, "3.2rem")) : panel.sourcePicture(slot, "3.2rem"));
   return make("div", { class: "pair" }, strip("source", panel.outliers[0], open), strip("target", panel.outliers[1], (slot) => panel.targetPicture(slot, "3.2rem")));

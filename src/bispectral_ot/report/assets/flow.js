@@ -14,7 +14,7 @@ function heatTable({ caption, rows, columns, rowTitle, columnTitle, rowPictures,
   columns.forEach((name, j) => header.append(make("th", { scope: "col", title: name }, columnPictures?.[j], make("span", { class: "name" }, shortened(name, longest)))));
   const body = make("tbody");
   rows.forEach((name, i) => {
-    const label = make("span", { class: "name" }, shortened(name, size === "large" ? Math.max(longest, 2 * LONGEST_NAME) : longest));
+    const label = make("span", { class: "name" }, shortened(name, size === "small" ? longest : Math.max(longest, 3 * LONGEST_NAME)));
     const inside = pressRow
       ? make("button", { type: "button", class: "row", tabindex: "-1", on: { click: (event) => pressRow(i, event.currentTarget) } }, label, rowPictures?.[i])
       : make("span", { class: "row" }, label, rowPictures?.[i]);
@@ -151,7 +151,7 @@ function classBars(panel) {
   const row = ({ name, j, given, images, found }) => {
     const words = [`${percent(given)} (${count(images)})`, found ? `estimated ${percent(found.low)} to ${percent(found.high)}` : null, found ? `target ${percent(found.target)}` : null].filter(Boolean).join(" · ");
     const press = () => gallery.show(`Label ${name}`, slots.filter((slot) => panel.sources.given[slot] === j), images);
-    const title = make("span", { class: "name" }, shortened(name, 22));
+    const title = make("span", { class: "name" }, shortened(name, 60));
     return make("tr", {}, make("th", { scope: "row", title: name }, gallery ? make("button", { type: "button", class: "link", on: { click: press } }, title) : title),
       make("td", { class: "track" }, make("span", { class: "bar-box", "aria-hidden": "true" }, make("span", { class: "fill", style: { width: place(given) } }),
         found ? make("span", { class: "whisker", style: { left: place(found.low), width: place(Math.max(0, Math.min(found.high, widest) - found.low)) } }) : null,

@@ -45,7 +45,7 @@ function matchItem(panel, slot) {
   const picture = panel.sourcePicture(slot, "4rem");
   const shown = panel.checkView ? make("button", { type: "button", class: "open", "aria-label": `Check ${panel.sourceWords(slot)}`, on: { click: () => panel.checkView.open(slot) } }, picture) : picture;
   const item = make("li", { class: `match ${verdictClass(right)}${sources.poses ? " posed" : ""}` },
-    make("figure", { class: "source" }, shown, make("figcaption", {}, name ? make("b", { title: name }, shortened(name, 12)) : null, make("small", {}, `#${sources.index[slot]}`))),
+    make("figure", { class: "source" }, shown, make("figcaption", {}, name ? make("b", { title: name }, shortened(name, 2 * LONGEST_NAME)) : null, make("small", {}, `#${sources.index[slot]}`))),
     ...uprightFigure(panel, slot), make("span", { class: "arrow", "aria-hidden": "true" }, "→"), targetList(panel, slot));
   const said = panel.labelled.target ? [`${verdictMark(right)}label ${panel.columnName(sources.given[slot])}, probability `] : ["best match, weight "];
   item.append(make("p", { class: "verdict" }, ...said, probabilityBar(sources.probability[slot])));

@@ -133,7 +133,7 @@ function sampledWords(panels) {
   const all = sources.index.length === facts.n;
   return [
     `All counts and percentages are of all ${count(facts.n)} source and ${count(facts.m)} target images.`,
-    all ? "All source images are in the page." : `Pictures: ${count(sources.index.length)} source images (the least certain labels, outliers, and a random sample of every cell of the confusion matrix) and ${count(targets.index.length)} target images (their best matches, and those on the map).`,
+    all ? "All source images are in the page." : `Pictures: ${count(sources.index.length)} source images (the least certain labels, outliers, and a random sample${panels[0].labelled.source ? " of every cell of the confusion matrix" : ""}) and ${count(targets.index.length)} target images (their best matches, and those on the map).`,
     map ? `Map: t-SNE (perplexity 30) of ${count(map.sources.length)} source and ${count(map.targets.length)} target images by the distances of the match, reduced to ${map.vectors[0].length} dimensions.` : "",
   ].filter(Boolean).join(" ");
 }

@@ -86,8 +86,9 @@ class PairView {
       make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "class"), ...sides.map((side) => make("th", { scope: "col", title: sets.names[side] }, shortened(sets.names[side], 20))))));
     const body = make("tbody", {}, ...rows.map(([name, parts]) => make("tr", {}, make("th", { scope: "row", title: name }, shortened(name, 24)), ...parts.map(bar))));
     table.append(body);
+    const without = sides.filter((_, side) => !pair.classes[side]).map((place) => sets.names[place]);
     const negative = rows.some(([, parts]) => parts.some((part) => part < 0)) ? " Negative: closer to the other set than to its own." : "";
-    return make("article", {}, make("h3", {}, "Classes"), make("p", { class: "muted" }, `All classes of both sides sum to the distance.${negative}`), table, moreButton(body, MOST_BARS, `Show all ${count(rows.length)} classes`));
+    return make("article", {}, make("h3", {}, "Classes"), make("p", { class: "muted" }, `${without.length ? `${without[0]} has no labels: its images have the rest of the distance.` : "All classes of both sides sum to the distance."}${negative}`), table, moreButton(body, MOST_BARS, `Show all ${count(rows.length)} classes`));
   }
 
   contributors(pair) {
