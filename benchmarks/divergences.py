@@ -30,7 +30,7 @@ Solve = Callable[[], float]
 def ours(x: Any, y: Any, scale: float, reg: float, tol: float) -> float:
     """Three costs and three solves, as a comparison of two sets has them."""
     pairs = (x, x), (y, y), (x, y)
-    costs = [Cost(*pair, "sqeuclidean", scale=scale) for pair in pairs]
+    costs = (Cost(*pair, "sqeuclidean", scale=scale) for pair in pairs)
     solved = [solve_potentials(cost, reg, tol=tol, within=i < 2) for i, cost in enumerate(costs)]
     first, last, across = (float(found.source.mean() + found.target.mean()) for found in solved)
     return across - first / 2 - last / 2
