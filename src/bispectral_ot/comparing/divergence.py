@@ -25,12 +25,17 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Potentials:
-    """Potentials f (n,) and g (m,) of a problem with uniform weights; ``error`` bounds that of ``<p, f> + <q, g>``."""
+    """Potentials f (n,) and g (m,) of a problem with uniform weights; ``error`` bounds the error of ``value``."""
 
     source: Vector
     target: Vector
     error: float
     converged: bool = True
+
+    @property
+    def value(self) -> float:
+        """OT(p, q) = <p, f> + <q, g>."""
+        return float(self.source.mean() + self.target.mean())
 
 
 def solve_potentials(cost: Cost, reg: float, *, tol: float = 1e-6, within: bool = False) -> Potentials:
