@@ -29,11 +29,9 @@ Solve = Callable[[], float]
 
 def ours(x: Any, y: Any, scale: float, reg: float, tol: float) -> float:
     """Three costs and three solves, as a comparison of two sets has them."""
-    pairs = (x, x), (y, y), (x, y)
-    costs = (Cost(*pair, "sqeuclidean", scale=scale) for pair in pairs)
-    solved = [solve_potentials(cost, reg, tol=tol, within=i < 2) for i, cost in enumerate(costs)]
-    first, last, across = (float(found.source.mean() + found.target.mean()) for found in solved)
-    return across - first / 2 - last / 2
+    own = (Cost(each, each, "sqeuclidean", scale=scale) for each in (x, y))
+    first, last = (solve_potentials(cost, reg, tol=tol, within=True).value for cost in own)
+    return solve_potentials(Cost(x, y, "sqeuclidean", scale=scale), reg, tol=tol).value - first / 2 - last / 2
 
 
 def pot(x: Any, y: Any, scale: float, reg: float, tol: float) -> float:
