@@ -103,7 +103,8 @@ def upright(
     writing, pair = opt.MatchOutputOptions(**vars(output), poses=True), opt.PairOptions(**vars(reading))
     task = MatchTask(source, target, out, matching, pair, machine, writing, options)
     check_features(matching, reading, poses=True)
-    run_job("upright", out, task.work, options, reading, machine, output, source=source, target=target)
+    state = Path(f"{out}.solve.npz")
+    run_job("upright", out, task.work, options, reading, machine, output, scratch=state, source=source, target=target)
 
 
 def predict(

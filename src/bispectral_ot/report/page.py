@@ -53,15 +53,15 @@ def _load_pages(folder: Path) -> list[JsonObject]:
     if runs and not (folder / RECORD).is_file():
         raise InputError(f"{folder} contains runs but is not a run itself; give one of them, such as {runs[0]}.")
     found: list[JsonObject] = []
-    failed: list[InputError] = []
+    failed: list[str] = []
     for path in sorted((*folder.glob(PAGE_DATA), *folder.glob(f"*/{PAGE_DATA}"))):
         if path.parent not in runs:
             try:
                 found.append(load_page_data(path))
             except InputError as error:
-                failed.append(error)
+                failed.append(f"{error} Make the run again for it; results.json, tables and figures are not affected.")
     if not found:
-        raise (*failed, InputError(f"{folder} is not a run, or has no {PAGE_DATA}; run the command again."))[0]
+        raise InputError((*failed, f"{folder} is not a run, or has no {PAGE_DATA}; run the command again.")[0])
     for each in failed:
         warn(f"{each} The page is made without it.")
     return found

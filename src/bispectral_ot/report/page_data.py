@@ -38,14 +38,10 @@ _SMALL, _LARGE = 32, 112  # longer side of thumbnails in pixels
 
 def load_page_data(path: Path) -> JsonObject:
     """Page data that a run has written; an :class:`InputError` names a damaged file."""
-    try:
-        page = read_json(path)
-        if page.get("kind") not in ("match", "comparison"):
-            raise InputError(f"{path} is damaged, or not the data of a report.")
-        return page
-    except InputError as error:
-        advice = "Make the run again for it; results.json, tables and figures are not affected."
-        raise InputError(f"{error} {advice}") from None
+    page = read_json(path)
+    if page.get("kind") not in ("match", "comparison"):
+        raise InputError(f"{path} is damaged, or not the data of a report.")
+    return page
 
 
 def compact_json(content: Any) -> str:
