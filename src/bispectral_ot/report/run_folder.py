@@ -1,6 +1,7 @@
 """Run folders of matches and comparisons, written (results and tables first, then figures and page) and opened."""
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,8 +12,7 @@ import pandas as pd
 
 from bispectral_ot import drawing, runtime
 from bispectral_ot.comparing import Comparison
-from bispectral_ot.datasets import Dataset, center, load
-from bispectral_ot.datasets.formats.array_files import read_vectors
+from bispectral_ot.datasets import Dataset, center
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.files import read_json, write_json, write_text
 from bispectral_ot.matching import Match, Prediction, Predictor, class_table
@@ -124,7 +124,7 @@ def write_comparison(
 
 @dataclass(frozen=True)
 class Run:
-    """Run folder of a match or a comparison; ``results`` of results.json, ``config`` is command and options."""
+    """Run folder; ``results`` is the content of results.json, ``config`` has command and options."""
 
     folder: Path
     results: Mapping[str, Any]
@@ -133,15 +133,20 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}, {self.config.get('verb')})"
 
+    @property
+    def _folder(self) -> Path:
+        """Folder of tables and model; of the demo, that of its last features, the default."""
+        return self.folder / [*self.results.get("features", [""])][-1]
+
     def table(self, name: str) -> pd.DataFrame:
         """Table NAME.csv of the run: ``"matches"``, ``"labels"``, ``"outliers"``, ``"poses"``, ``"distances"``, ..."""
-        known = sorted(path.stem for path in self.folder.glob("*.csv"))
+        known = sorted(path.stem for path in self._folder.glob("*.csv"))
         if name not in known:
             raise InputError(f"{self.folder} has no table {name!r}; its tables are {', '.join(known) or 'none'}.")
         try:
-            return tables.read_table(self.folder / f"{name}.csv")
+            return tables.read_table(self._folder / f"{name}.csv")
         except (OSError, ValueError) as error:
-            raise InputError(f"{self.folder / name}.csv is damaged ({error}).") from None
+            raise InputError(f"{self._folder / name}.csv is damaged ({error}).") from None
 
     def labels(self) -> pd.DataFrame:
         """Labels that one set gets from the other, with their probabilities."""
@@ -153,22 +158,14 @@ class Run:
 
     def load_predictor(self, encoder: str | None = None) -> Predictor:
         """Model of a match; an encoder that took part is loaded only if it is named again."""
-        path = self.folder / MODEL
+        path = self._folder / MODEL
         if not path.is_file():
             raise InputError(f"{self.folder} has no {MODEL}; give the folder of a match with an entropic solver.")
         return Predictor.load(path, encoder=encoder)
 
-    def read(
-        self, images: Any, predictor: Predictor, *, split: str = "train", root: Any = None, seed: int = 0
-    ) -> Dataset:
-        """New images, prepared like those of the match: size, frame, colours and centring."""
-        target = predictor.target
-        if target.kind == "vectors" and isinstance(images, (str, Path)):
-            return read_vectors(str(images))
-        options: dict[str, Any] = {"split": split, "root": root, "frame": predictor.placement, "seed": seed}
-        if target.kind == "images":
-            options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}
-        dataset = load(images, **options, kind=None if target.kind in ("images", "vectors") else target.kind)
+    def read(self, images: Any, predictor: Predictor, **options: Any) -> Dataset:
+        """New images, prepared like those of the match; ``options`` are those of :meth:`Predictor.read`."""
+        dataset = predictor.read(images, **options)
         return center(dataset) if self.config.get("center") else dataset
 
     def predict(
@@ -184,7 +181,7 @@ class Run:
 
 
 def open_run(folder: str | Path) -> Run:
-    """Open the run folder of ``match``, ``compare``, ``upright``, ``predict`` or :meth:`Match.save`.
+    """Open the run folder of any command with ``--out``, or of :meth:`Match.save`.
 
     Examples
     --------
@@ -208,9 +205,14 @@ def save_match(match: Match, folder: str | Path, *, report: bool, figures: bool,
     """Write the files of the command ``match``; see :meth:`Match.save`."""
     start = time.perf_counter()
     config = {"verb": "match", "center": False, "n_matches": k, "report": report, "figures": figures}
+    with warnings.catch_warnings(record=True) as told:  # given by the match before, for the page
+        warnings.simplefilter("always")
+        if match.classes is not None:
+            match.classes.warn(match.target)
+    extra = {"warnings": [str(each.message) for each in told]}
     with new_run(folder, verb="match", overwrite=overwrite) as place:
         write_json(place / RECORD, run_record(config, seconds=0.0))
-        write_match(place, match, k=k, figures=figures)
+        write_match(place, match, k=k, figures=figures, extra=extra)
         write_json(place / RECORD, run_record(config, seconds=time.perf_counter() - start))
         if report:
             decorate({REPORT: lambda: write_report(place)})
