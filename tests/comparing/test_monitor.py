@@ -92,7 +92,7 @@ def test_the_log_grows(tmp_path):
     with open(tmp_path / "log.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["batch"] for row in rows] == ["monday", "tuesday"]
-    assert (rows[0]["alarm"], rows[0]["sentence"]) == ("1", "turned, all")
+    assert (rows[0]["alarm"], rows[0]["sentence"]) == ("true", "turned, all")
     assert (tmp_path / "log.html").read_text().count("<circle") == 2
     (tmp_path / "edited.csv").write_text("other,columns\n")
     with pytest.warns(bot.DataWarning, match="page of .* was not written"):

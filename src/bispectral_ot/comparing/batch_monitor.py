@@ -236,7 +236,7 @@ def append_results(path: str | Path, results: Sequence[BatchResult]) -> None:
 
     path = Path(path)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    rows = [{"time": now, **vars(each), "alarm": int(each.alarm)} for each in results]
+    rows = [{"time": now, **vars(each), "alarm": str(each.alarm).lower()} for each in results]
     table = pandas.DataFrame(rows).assign(batch=[each.batch.lstrip("=+-@") for each in results])
     table.to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.6g")
     try:

@@ -213,8 +213,6 @@ class Encoder(BatchTransformer):
         try:
             found = np.asarray(self._call.function(batch))
         except Exception as error:
-            if isinstance(error, (InputError, MemoryError)):
-                raise
             said = " ".join(f"{type(error).__name__}: {error}".split())
             fix = "check its code, or give images of the size that it expects (Encoder(size=...), --resize)"
             raise InputError(f"{self!r} failed for images of shape {batch.shape[1:]} ({said}); {fix}.") from error

@@ -227,7 +227,8 @@ def _solve(
         with stages.measured("classes"):
             blank = blank_sources(source, target)
             classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1], blank, corrected)
-            classes.warn(target)
+            for doubt in classes.doubts(target):
+                warn(doubt)
     if marginals == "estimated" and classes is None:
         marginals = "relaxed"
         if len(np.unique(labels[1])) > 1:  # type: ignore[arg-type]

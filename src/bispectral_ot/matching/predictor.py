@@ -111,11 +111,6 @@ class Predictor:
     classes: SourceClasses | None = field(default=None, repr=False)
     outliers: OutlierReference | None = field(default=None, repr=False)
 
-    @property
-    def placement(self) -> Placement:
-        """Frame of the sources."""
-        return Placement(*(self.settings[name][0] for name in _FRAME))
-
     def read(self, images: Any, *, split: str = "train", root: Any = None, seed: int = 0) -> Dataset:
         """New images, in files prepared like those of the match (size, frame and colours), in memory as they are."""
         target = self.target
@@ -123,7 +118,8 @@ class Predictor:
             return read_vectors(str(images))
         if not isinstance(images, (str, Path)) and scan_object(images, "images").dataset is not None:
             return as_datasets((images, target), ("images", target.name))[0]
-        options: dict[str, Any] = {"split": split, "root": root, "frame": self.placement, "seed": seed}
+        frame = Placement(*(self.settings[name][0] for name in _FRAME))
+        options: dict[str, Any] = {"split": split, "root": root, "frame": frame, "seed": seed}
         if target.kind == "images":
             options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}
         return load(images, **options, kind=None if target.kind in ("images", "vectors") else target.kind)

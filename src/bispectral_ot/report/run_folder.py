@@ -1,7 +1,6 @@
 """Run folders of matches and comparisons, written (results and tables first, then figures and page) and opened."""
 
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -136,7 +135,7 @@ class Run:
     @property
     def _folder(self) -> Path:
         """Folder of tables and model; of the demo, that of its last features, the default."""
-        return self.folder / [*self.results.get("features", [""])][-1]
+        return self.folder / str([*self.results.get("features", [""])][-1])
 
     def table(self, name: str) -> pd.DataFrame:
         """Table NAME.csv of the run: ``"matches"``, ``"labels"``, ``"outliers"``, ``"poses"``, ``"distances"``, ..."""
@@ -205,11 +204,7 @@ def save_match(match: Match, folder: str | Path, *, report: bool, figures: bool,
     """Write the files of the command ``match``; see :meth:`Match.save`."""
     start = time.perf_counter()
     config = {"verb": "match", "center": False, "n_matches": k, "report": report, "figures": figures}
-    with warnings.catch_warnings(record=True) as told:  # given by the match before, for the page
-        warnings.simplefilter("always")
-        if match.classes is not None:
-            match.classes.warn(match.target)
-    extra = {"warnings": [str(each.message) for each in told]}
+    extra = {"warnings": [] if match.classes is None else match.classes.doubts(match.target)}
     with new_run(folder, verb="match", overwrite=overwrite) as place:
         write_json(place / RECORD, run_record(config, seconds=0.0))
         write_match(place, match, k=k, figures=figures, extra=extra)
