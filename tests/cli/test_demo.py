@@ -1,5 +1,7 @@
 import json
 
+import bispectral_ot as bot
+
 
 def test_bispectra_keep_classes_that_pixels_lose(program, tmp_path):
     """The demo on a tenth of its digits."""
@@ -18,3 +20,6 @@ def test_bispectra_keep_classes_that_pixels_lose(program, tmp_path):
         assert (out / features / "matches.csv").is_file()
         assert (out / features / "figures").exists() == (features == "bispectrum")
     assert str(out / "bispectrum" / "figures" / "matches.png") in outcome.stdout
+    run, images = bot.open_run(out), bot.load("mnist-5k").images[:3]
+    assert len(run.labels()) == found["bispectrum"]["n"] == 250
+    assert run.predict(images).labels.shape == (3,)

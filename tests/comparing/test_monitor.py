@@ -92,7 +92,7 @@ def test_the_log_grows(tmp_path):
     with open(tmp_path / "log.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["batch"] for row in rows] == ["monday", "tuesday"]
-    assert (rows[0]["alarm"], rows[0]["sentence"]) == ("1", "turned, all")
+    assert (rows[0]["alarm"], rows[0]["sentence"]) == ("true", "turned, all")
     page = (tmp_path / "log.html").read_text()
     assert (page.count("<circle"), page.count("<td>ALARM</td>"), "width=device-width" in page) == (2, 2, True)
     (tmp_path / "edited.csv").write_text("other,columns\n")

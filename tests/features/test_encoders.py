@@ -161,12 +161,17 @@ def test_the_small_language():
         (lambda batch: np.ones((len(batch), 2), dtype=complex), "complex128; rows must be real"),
         (lambda batch: np.random.default_rng().normal(size=(len(batch), 3)), r"different rows .* model.eval\(\)"),
         (lambda batch: batch.mean(axis=(1, 2)) / len(batch), r"depend on the batch.* model.eval\(\)"),
+        (lambda batch: (batch - batch.mean(axis=0))[:, 0, :, 0], r"depend on the batch.* model.eval\(\)"),
+        (lambda batch: batch @ np.eye(4), r"failed for images of shape \(12, 12, 3\) \(ValueError: matmul.*--resize"),
+        ("failing_module:f", r"cannot be imported \(ValueError\('no weights'\)\); check its name"),
         ("resnet18", "would fetch their weights"),
         ("no-such-model.onnx", "there is no ONNX file"),
         (3, "an encoder is a function"),
     ],
 )
-def test_bad_encoders_are_refused(encoder, message):
+def test_bad_encoders_are_refused(encoder, message, tmp_path, monkeypatch):
+    (tmp_path / "failing_module.py").write_text("raise ValueError('no weights')")
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(bot.InputError, match=message):
         Encoder(encoder).fit(some_images())
 

@@ -69,7 +69,9 @@ def test_proportions_are_those_of_the_remaining_sources(tmp_path: Path) -> None:
     source, target = bot.split_halves(bot.load("digits"), per_class=20, seed=0)
     path, zeros = tmp_path / "corrections.csv", source.positions[source.labels == 0][:8]
     path.write_text("source,label\n" + "".join(f"{zero},0\n" for zero in zeros))
-    proportions = bot.match(source, target, corrections=path).class_proportions()
+    match = bot.match(source, target, corrections=path)
+    proportions = match.class_proportions()
+    assert match.classes.model.left_out.max() < len(target)  # the corrected ones are no random sample
     assert proportions.source[0] == pytest.approx(12 / 192, abs=0.01)  # of the targets, 28 / 208 are zeros
 
 

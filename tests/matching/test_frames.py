@@ -47,6 +47,8 @@ def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
     right = [(each.labels().label == each.source_labels).mean() for each in (found, canvas)]
     assert right[0] >= right[1]
     assert found.distance < 0.5 * canvas.distance
+    for images in (folders / "enlarged", found.source):  # files in the frame of the match, a dataset as it is
+        np.testing.assert_allclose(found.predict(images).probabilities, found.labels().probability, atol=1e-3)
 
 
 def test_frames_that_cannot_be(folders):

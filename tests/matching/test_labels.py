@@ -224,7 +224,7 @@ def test_a_sample_stands_for_very_many_targets(monkeypatch):
     np.testing.assert_array_equal(sampled.predict(sides[0].select([0, 50])).labels, sampled.labels().label[[0, 50]])
 
 
-def test_wrong_labels_do_less_harm_with_learning_than_without(turned_halves):
+def test_wrong_labels_do_less_harm_with_learning_than_without(turned_halves, tmp_path):
     source, target = turned_halves
     generator = np.random.default_rng(0)
     labels = np.where(generator.random(len(target)) < 0.2, generator.integers(10, size=len(target)), target.labels)
@@ -235,6 +235,8 @@ def test_wrong_labels_do_less_harm_with_learning_than_without(turned_halves):
     assert right(learned).mean() > max(0.8, right(plain).mean() - 0.01)
     assert abs(learned.expected_accuracy().value - right(learned).mean()) < 0.06  # 0.2 too low before
     assert (labels != target.labels)[doubtful].mean() > 0.7
+    run = bot.open_run(learned.save(tmp_path / "run", figures=False))
+    assert "labels of the target look wrong" in run.results["warnings"][0]
 
 
 def test_moved_copies_of_targets_are_announced(turned_halves):

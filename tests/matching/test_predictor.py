@@ -84,7 +84,9 @@ def test_predictions_that_are_impossible_are_refused(sides, tmp_path):
     with pytest.raises(InputError, match=r"9 x 9.*8 x 8"):
         match.predict(np.zeros((2, 9, 9)))
     with pytest.raises(InputError, match=r"have 3 channel.* 1; compare them in grey"):
-        match.predict(np.zeros((2, 8, 8, 3)))
+        match.predict(np.random.default_rng(0).random((2, 8, 8, 3)))
+    in_colour = np.repeat(sides[0].images[:9, ..., None], 3, axis=3)  # grey, but saved with three channels
+    assert match.predict(in_colour).labels.tolist() == match.labels().label[:9].tolist()
     with pytest.raises(InputError, match="other packages cannot be saved"):
         match.predictor.save(tmp_path / "model.npz")
     (tmp_path / "model.npz").write_bytes(b"no model")

@@ -67,7 +67,7 @@ def test_a_run_predicts_from_datasets_arrays_and_paths(saved, tmp_path):
     run.report().unlink()
     (tmp_path / "shapes").mkdir()
     np.savetxt(tmp_path / "shapes" / "a.xyz", np.eye(3))
-    with pytest.raises(bot.InputError, match=r"'shapes' has clouds.*, but .* is a match of images"):
+    with pytest.raises(bot.InputError, match=r"'shapes' has clouds.*, but the match has images"):
         run.predict(tmp_path / "shapes")
 
 

@@ -236,7 +236,7 @@ def append_results(path: str | Path, results: Sequence[BatchResult]) -> None:
 
     path = Path(path)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    rows = [{"time": now, **vars(each), "alarm": int(each.alarm)} for each in results]
+    rows = [{"time": now, **vars(each), "alarm": str(each.alarm).lower()} for each in results]
     table = pandas.DataFrame(rows).assign(batch=[each.batch.lstrip("=+-@") for each in results])
     table.to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.6g")
     try:
@@ -251,11 +251,11 @@ def _write_page(path: Path) -> None:
 
     table = pandas.read_csv(path, keep_default_na=False).tail(_SHOWN)
     heights = 120 - 40 * (table.statistic / table.threshold).clip(0, 2.5)
-    colours = np.where(table.alarm == 1, "#cc3311", "#4477aa")
+    colours = np.where(table.alarm, "#cc3311", "#4477aa")
     points = zip(itertools.count(8, 10), heights, colours, strict=False)
     dots = "".join(f'<circle cx="{x}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y, colour in points)
     width, summary = 16 + 10 * len(table), f"Batches: {len(table)}, alarms: {table.alarm.sum()}"
-    shown = table.assign(time=table.time.str[:16], alarm=table.alarm.map({1: "ALARM", 0: ""}))[::-1]
+    shown = table.assign(time=table.time.str[:16], alarm=table.alarm.map({True: "ALARM", False: ""}))[::-1]
     shown = shown[["batch", "alarm", "statistic", "threshold", "images", "time", "sentence"]]
     shown = shown.map(lambda each: printable(each) if isinstance(each, str) else each)
     rows = shown.to_html(index=False, border=0, float_format="{:.3g}".format)

@@ -116,7 +116,7 @@ class FileSource:
         transparent = [name for name, (_, is_transparent) in zip(names, read, strict=True) if is_transparent]
         if transparent:
             count = f"{len(transparent)} of {len(names)} images have transparent pixels ({_some(transparent)})"
-            warn(f"{self.place}: {count}, which become black (white around black content).")
+            warn(f"{self.place}: {count}, which become black (white around black content) where the frame shows them.")
         others = {place: image for place, (image, _) in enumerate(read) if image is not None}
         return as_pixels(self._mixed(stack, others, names) if others else stack, self.place)
 

@@ -131,7 +131,7 @@ class Encoder(BatchTransformer):
         self.__dict__.pop("_n_columns", None)
         found = self._encoded(first)
         if self.n_encoded_:  # without the cache: are rows reproducible, alone and in a batch?
-            again = self._called(np.repeat(first, 2, axis=0))
+            again = self._called(self._prepared(images[[0, -1]]))[0]
             if np.abs(again - found).max() > _DIFFERENT * max(float(np.linalg.norm(found)), 1e-30):
                 problem = f"{self!r} returns different rows for the same image, or rows that depend on the batch"
                 raise InputError(f"{problem}: dropout or batch statistics are on. Call model.eval() first.")
@@ -209,7 +209,12 @@ class Encoder(BatchTransformer):
 
     def _called(self, batch: Rows) -> Rows:
         self.n_encoded_ += len(batch)
-        found = np.asarray(self._call.function(batch))
+        try:
+            found = np.asarray(self._call.function(batch))
+        except Exception as error:
+            said = " ".join(f"{type(error).__name__}: {error}".split())
+            fix = "check its code, or give images of the size that it expects (Encoder(size=...), --resize)"
+            raise InputError(f"{self!r} failed for images of shape {batch.shape[1:]} ({said}); {fix}.") from error
         if found.ndim != 2 or len(found) != len(batch):
             fix = "it should return one row per image (pool feature maps, for example by .mean((2, 3)))"
             raise InputError(f"{self!r} returned shape {found.shape} for {len(batch)} images; {fix}.")
@@ -366,9 +371,9 @@ def load_encoder(encoder: Any, layout: str | None = None, device: str | None = N
         module, name = text.split(":")
         try:
             encoder = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
+        except Exception as error:  # of any code in the module
             advice = "check its name, install its package, or set PYTHONPATH to the folder of the module"
-            raise InputError(f"the encoder {text} cannot be imported ({error}); {advice}.") from None
+            raise InputError(f"the encoder {text} cannot be imported ({error!r}); {advice}.") from error
         encoder = encoder() if isinstance(encoder, type) else encoder
     if hasattr(encoder, "state_dict") and hasattr(encoder, "eval"):
         return _torch_module(encoder, layout, device)

@@ -176,7 +176,8 @@ def _solve(
     # Moved targets calibrate the class model; with moved sources, they give the null distribution of outlier scores.
     left_out = moved_sources = moved_targets = sample = None
     if marginals != "balanced" or learn:  # else as in the paper: labels by the plan, without a class model
-        left_out = left_out_targets(target, distinct[1])
+        # corrected ones are no random sample: a reader chose them because their labels were doubtful
+        left_out = left_out_targets(target, distinct[1][distinct[1] < m - corrected])
         target_places = evenly_spaced(m, _MOVED) if left_out is None else left_out
         source_places = evenly_spaced(n, len(target_places))
         moved_sources = moved_images(source, source_places, spec.symmetry, seed=1)
@@ -226,7 +227,8 @@ def _solve(
         with stages.measured("classes"):
             blank = blank_sources(source, target)
             classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1], blank, corrected)
-            classes.warn(target)
+            for doubt in classes.doubts(target):
+                warn(doubt)
     if marginals == "estimated" and classes is None:
         marginals = "relaxed"
         if len(np.unique(labels[1])) > 1:  # type: ignore[arg-type]

@@ -12,8 +12,12 @@ from pandas import DataFrame
 
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost
-from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets import Dataset, load
+from bispectral_ot.datasets.dataset import KINDS
+from bispectral_ot.datasets.formats.array_files import read_vectors
+from bispectral_ot.datasets.formats.encoded import scan_object
 from bispectral_ot.datasets.frames import Placement
+from bispectral_ot.datasets.load import as_datasets, list_set
 from bispectral_ot.datasets.transforms import blank_sources
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.errors import InputError
@@ -108,10 +112,22 @@ class Predictor:
     classes: SourceClasses | None = field(default=None, repr=False)
     outliers: OutlierReference | None = field(default=None, repr=False)
 
-    @property
-    def placement(self) -> Placement:
-        """Frame of the sources; read new images with ``load(..., frame=predictor.placement)``."""
-        return Placement(*(self.settings[name][0] for name in _FRAME))
+    def read(self, images: Any, *, split: str = "train", root: Any = None, seed: int = 0) -> Dataset:
+        """New images, in files prepared like those of the match (size, frame and colours), in memory as they are."""
+        target = self.target
+        if target.kind == "vectors" and isinstance(images, (str, Path)):
+            return read_vectors(str(images))
+        if not isinstance(images, (str, Path)) and scan_object(images, "images").dataset is not None:
+            return as_datasets((images, target), ("images", target.name))[0]
+        listed = list_set(images, split, root, seed=seed)
+        if listed.files and (listed.kind == "clouds") != (target.kind in ("clouds", "volumes")):
+            found = f"{listed.name!r} has {KINDS[listed.kind]}, but the match has {KINDS[target.kind]}"
+            raise InputError(f"{found}; give files of the same kind.")
+        frame = Placement(*(self.settings[name][0] for name in _FRAME))
+        options: dict[str, Any] = {"split": split, "root": root, "frame": frame, "seed": seed}
+        if target.kind == "images":
+            options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}
+        return load(images, **options, kind=None if target.kind in ("images", "vectors") else target.kind)
 
     def match(self, images: Dataset) -> "Match":
         """Match of ``images``, of equal mass, with the targets: ``P[i, j] ~ exp((g[j] - C[i, j]) / epsilon)``."""

@@ -17,7 +17,7 @@ from bispectral_ot import drawing, runtime
 from bispectral_ot.checks import check_choice, check_integer, check_share, printable
 from bispectral_ot.costs import PlanSummary
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.dataset import Pictures, as_dataset, is_chunked
+from bispectral_ot.datasets.dataset import Pictures, is_chunked
 from bispectral_ot.drawing import Axes, Tile, frame_html, shortened
 from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FeatureMap
@@ -299,12 +299,14 @@ class Match:
             return self.outlier_scores.below(level, side)
         return outlier_scores(self.feature_map, self.settings["metric"], self.features).below(level, side)
 
-    def predict(self, images: "ArrayLike | Dataset", *, k: int = 5, poses: bool = False, seed: int = 0) -> Prediction:
+    def predict(
+        self, images: "ArrayLike | Dataset | Path", *, k: int = 5, poses: bool = False, seed: int = 0
+    ) -> Prediction:
         """Prediction of labels, probabilities and best k targets for new images, without solving again.
 
         Sources of the match get the same labels as before. ``poses=True`` also estimates poses.
         """
-        return self.predictor.predict(as_dataset(images, name="images"), k=k, poses=poses, seed=seed)
+        return self.predictor.predict(self.predictor.read(images), k=k, poses=poses, seed=seed)
 
     def save(
         self, folder: str | Path, *, report: bool = True, figures: bool = True, k: int = 5, overwrite: bool = False

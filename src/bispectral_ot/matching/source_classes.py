@@ -19,7 +19,6 @@ from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, Metric
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.drawing import frame_html
-from bispectral_ot.errors import warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.matching.class_model import (
     BIAS_VARIANCE,
@@ -207,21 +206,23 @@ class SourceClasses:
         known = float((self.model.counts >= 3).mean())
         return ExpectedAccuracy(value, max(0.0, min(value - half, known * value)), min(1.0, value + half))
 
-    def warn(self, target: Dataset) -> None:
-        """Warn of wrong labels, of sources of no class, and of a shift."""
-        model = self.model
+    def doubts(self, target: Dataset) -> list[str]:
+        """Warnings of wrong labels, of sources of no class, and of a shift."""
+        model, found = self.model, list[str]()
         if len(model.doubtful):
             count = round(model.wrong * len(target))
             files = target.files or target.positions
             named = ", ".join(f"{files[i]} ({model.classes[model.codes[i]]})" for i in model.doubtful[:5])
             problem = f"about {count:,} of {len(target):,} labels of the target look wrong; check {named} first"
-            warn(f"{problem}. Probabilities and expected accuracy refer to the true classes.")
+            found.append(f"{problem}. Probabilities and expected accuracy refer to the true classes.")
         unknown = round(len(self.known) - self.known.sum())
         if unknown:
             problem = f"about {unknown:,} of {len(self.known):,} sources look like no class of the target"
-            warn(f"{problem}. Their labels have low probabilities, and the expected accuracy counts them as wrong.")
+            words = "Their labels have low probabilities, and the expected accuracy counts them as wrong."
+            found.append(f"{problem}. {words}")
         if self.shift.differs:
-            warn(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.")
+            found.append(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.")
+        return found
 
 
 def source_weights(labels: Index, found: Vector) -> Vector:

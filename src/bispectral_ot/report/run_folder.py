@@ -11,10 +11,7 @@ import pandas as pd
 
 from bispectral_ot import drawing, runtime
 from bispectral_ot.comparing import Comparison
-from bispectral_ot.datasets import Dataset, center, load
-from bispectral_ot.datasets.dataset import KINDS
-from bispectral_ot.datasets.formats.array_files import read_vectors
-from bispectral_ot.datasets.load import list_set
+from bispectral_ot.datasets import Dataset, center
 from bispectral_ot.errors import InputError, warn
 from bispectral_ot.files import read_json, write_json, write_text
 from bispectral_ot.matching import Match, Prediction, Predictor, class_table
@@ -126,7 +123,7 @@ def write_comparison(
 
 @dataclass(frozen=True)
 class Run:
-    """Run folder of a match or a comparison; ``results`` of results.json, ``config`` is command and options."""
+    """Run folder; ``results`` is the content of results.json, ``config`` has command and options."""
 
     folder: Path
     results: Mapping[str, Any]
@@ -135,15 +132,20 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}, {self.config.get('verb')})"
 
+    @property
+    def _folder(self) -> Path:
+        """Folder of tables and model; of the demo, that of its last features, the default."""
+        return self.folder / str([*self.results.get("features", [""])][-1])
+
     def table(self, name: str) -> pd.DataFrame:
         """Table NAME.csv of the run: ``"matches"``, ``"labels"``, ``"outliers"``, ``"poses"``, ``"distances"``, ..."""
-        known = sorted(path.stem for path in self.folder.glob("*.csv"))
+        known = sorted(path.stem for path in self._folder.glob("*.csv"))
         if name not in known:
             raise InputError(f"{self.folder} has no table {name!r}; its tables are {', '.join(known) or 'none'}.")
         try:
-            return tables.read_table(self.folder / f"{name}.csv")
+            return tables.read_table(self._folder / f"{name}.csv")
         except (OSError, ValueError) as error:
-            raise InputError(f"{self.folder / name}.csv is damaged ({error}).") from None
+            raise InputError(f"{self._folder / name}.csv is damaged ({error}).") from None
 
     def labels(self) -> pd.DataFrame:
         """Labels that one set gets from the other, with their probabilities."""
@@ -155,26 +157,14 @@ class Run:
 
     def load_predictor(self, encoder: str | None = None) -> Predictor:
         """Model of a match; an encoder that took part is loaded only if it is named again."""
-        path = self.folder / MODEL
+        path = self._folder / MODEL
         if not path.is_file():
             raise InputError(f"{self.folder} has no {MODEL}; give the folder of a match with an entropic solver.")
         return Predictor.load(path, encoder=encoder)
 
-    def read(
-        self, images: Any, predictor: Predictor, *, split: str = "train", root: Any = None, seed: int = 0
-    ) -> Dataset:
-        """New images, prepared like those of the match: size, frame, colours and centring."""
-        target = predictor.target
-        if target.kind == "vectors" and isinstance(images, (str, Path)):
-            return read_vectors(str(images))
-        listed = list_set(images, split, root, seed=seed)
-        if listed.files and (listed.kind == "clouds") != (target.kind in ("clouds", "volumes")):
-            found = f"{listed.name!r} has {KINDS[listed.kind]}, but {self.folder} is a match of {KINDS[target.kind]}"
-            raise InputError(f"{found}; give files of the same kind.")
-        options: dict[str, Any] = {"split": split, "root": root, "frame": predictor.placement, "seed": seed}
-        if target.kind == "images":
-            options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}
-        dataset = load(images, **options, kind=None if target.kind in ("images", "vectors") else target.kind)
+    def read(self, images: Any, predictor: Predictor, **options: Any) -> Dataset:
+        """New images, prepared like those of the match; ``options`` are those of :meth:`Predictor.read`."""
+        dataset = predictor.read(images, **options)
         return center(dataset) if self.config.get("center") else dataset
 
     def predict(
@@ -190,7 +180,7 @@ class Run:
 
 
 def open_run(folder: str | Path) -> Run:
-    """Open the run folder of ``match``, ``compare``, ``upright``, ``predict`` or :meth:`Match.save`.
+    """Open the run folder of any command with ``--out``, or of :meth:`Match.save`.
 
     Examples
     --------
@@ -214,9 +204,10 @@ def save_match(match: Match, folder: str | Path, *, report: bool, figures: bool,
     """Write the files of the command ``match``; see :meth:`Match.save`."""
     start = time.perf_counter()
     config = {"verb": "match", "center": False, "n_matches": k, "report": report, "figures": figures}
+    extra = {"warnings": [] if match.classes is None else match.classes.doubts(match.target)}
     with new_run(folder, verb="match", overwrite=overwrite) as place:
         write_json(place / RECORD, run_record(config, seconds=0.0))
-        write_match(place, match, k=k, figures=figures)
+        write_match(place, match, k=k, figures=figures, extra=extra)
         write_json(place / RECORD, run_record(config, seconds=time.perf_counter() - start))
         if report:
             decorate({REPORT: lambda: write_report(place)})
