@@ -104,6 +104,7 @@ def outlier_scores(
         others = np.asarray(features[1 - side][sample])
         alone = np.arange(len(sample))
         apart = local_distances(feature_map.distance(others, others, metric), np.zeros(len(sample)), alone)
+        apart[np.isinf(apart)] = 0.0  # of a single element
 
         def far(rows: Rows, own: Index) -> Vector:
             return local_distances(feature_map.distance(rows, others, metric), apart, own)

@@ -164,10 +164,10 @@ class SourceClasses:
         found = cls(model, estimate, offsets, odds).of_others(see, cost, rows, blank, far, (likelihoods, distances))
         tested, alike = min(found.known.sum(), _POOL), 1.0 if outliers is None else 1 - outliers.fraction
         limit = _VISIBLE + 1.645 * 0.5 / np.sqrt(2 * tested)
-        if np.isnan(found.shift.p_value) or (found.shift.of_known < limit and alike > _FEWEST_KNOWN):
+        if found.shift.of_known < limit and alike > _FEWEST_KNOWN:
             return found
-        shift, least = found.shift, 1.0  # these sources differ from targets as well: a shift
-        if np.isnan(shift.of_known) or alike <= _FEWEST_KNOWN:  # or they are too few to tell
+        shift, least = found.shift, 1.0  # not tested, or a shift: these sources differ from targets as well
+        if shift is not NO_SHIFT_TEST and (np.isnan(shift.of_known) or alike <= _FEWEST_KNOWN):  # too few to tell
             shift, least = shift._replace(differs=True), min(alike, float(found.known.mean()))
         return replace(found, odds=_NO_ODDS, known=np.ones(len(found.known)), shift=shift, least=least)
 
