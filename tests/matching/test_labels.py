@@ -142,6 +142,29 @@ def test_classes_that_the_target_lacks_are_warned_of_and_their_labels_expected_t
     np.testing.assert_allclose(match.classes.probabilities.sum(axis=1), 1)
 
 
+@pytest.mark.parametrize("change", ["zoom out", "zoom far out", "noise"])
+def test_a_change_of_all_images_is_a_shift_and_no_unknown_class(turned_halves, change):
+    """Of images zoomed out to 0.7, 10 % of the labels are right: 98.5 % were expected, without a word about a shift."""
+    source, target = turned_halves
+    images = source.images + np.random.default_rng(0).normal(0, 3, source.images.shape)
+    if change != "noise":
+        k = {"zoom out": 1 / 0.8, "zoom far out": 1 / 0.7}[change]
+        images = ndimage.affine_transform(source.images, np.diag([1, k, k]), [0, *[3.5 * (1 - k)] * 2], order=1)
+    match = bot.match(bot.Dataset(images.astype(np.float32), source.labels, classes=source.classes), target)
+    expected = match.expected_accuracy()
+    assert match.shift().differs
+    assert expected.low <= right(match).mean() <= expected.high
+    assert (match.classes.known == 1).all()
+
+
+def test_the_number_of_foreign_images_does_not_depend_on_how_foreign_they_are(turned_halves):
+    source, target = turned_halves[0].select(range(0, 600, 3)), turned_halves[1]
+    images = np.concatenate([source.images, np.random.default_rng(0).integers(0, 17, (20, 8, 8))])
+    match = bot.match(images, target)
+    assert abs((1 - match.classes.known).sum() - 20) < 8  # 33 before
+    assert match.classes.known[200:].max() < 0.2
+
+
 @pytest.mark.parametrize("classes", [[0, 1, 2], range(5)])
 def test_class_proportions_that_differ_are_no_unknown_classes(turned_halves, classes):
     source, target = turned_halves

@@ -211,7 +211,7 @@ def _solve(
             if len(further) == 2:
                 moved = (source_places, fitted.features[3]), (target_places, fitted.features[2])
             rows = fitted.features[0], fitted.features[1]
-            outliers = outlier_scores(fitted.feature_map, spec.metric, rows, distinct, moved)
+            outliers = outlier_scores(fitted.feature_map, spec.metric, rows, distinct, moved, target.labels)
         if outliers.fraction > 2 / 3:  # the match is doubtful as a whole
             words = f"about {outliers.fraction:.0%} of the sources have no counterpart among the targets (outliers.csv)"
             warn(f"{words}: their content, or their size, blur or background is different.")
@@ -226,7 +226,8 @@ def _solve(
     if model is not None:
         with stages.measured("classes"):
             blank = blank_sources(source, target)
-            classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1], blank, corrected)
+            see = fitted.feature_map
+            classes = SourceClasses.of(model, see, cost, rows, marginals, masses[1], blank, corrected, outliers)
             for doubt in classes.doubts(target):
                 warn(doubt)
     if marginals == "estimated" and classes is None:

@@ -1,9 +1,10 @@
 """Outliers: elements that are farther from the other set than its own elements are from each other.
 
-An unbalanced plan between samples of both sets gives each sampled element a potential. The potentials define a soft
-distance of any element to the other set's sample. The outlier score is the rank of this distance among the
-leave-one-out distances within that sample. Images that were moved once more count as well, since interpolation alone
-makes distances larger: the score is the larger of the two ranks.
+The local distance of an element is its mean distance to the nearest elements of a sample of the other set, less the
+mean distance of these to their own nearest ones: a local outlier factor (Breunig et al., 2000; without reachability),
+which does not depend on class proportions. The outlier score is the rank of this distance among the leave-one-out
+distances within that sample. Images that were moved once more count as well, since interpolation alone makes distances
+larger: the score is the larger of the two ranks.
 """
 
 from typing import Any, NamedTuple
@@ -11,17 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from pandas import DataFrame
 
-from bispectral_ot import runtime
-from bispectral_ot.costs import Cost, Distance, Metric
-from bispectral_ot.costs.cost import storage_bytes
+from bispectral_ot.costs import Distance, Metric
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.matching.class_model import Index, Rows, Vector
 from bispectral_ot.sampling import random_rows
-from bispectral_ot.transport import Sinkhorn
 
+_NEAREST = 5  # neighbours whose distances count
 _MOST_COPIES = 0.2  # of the targets; without copies 0.012 at most, and 0.11 for digits of 8 x 8 pixels
 
 
@@ -46,28 +45,32 @@ class Outliers(NamedTuple):
 
 
 class OutlierReference(NamedTuple):
-    """Rows ``sample`` of a set, their potential, and their sorted soft distances to each other."""
+    """Rows ``sample`` of a set, their mean distances to the nearest others, and their sorted local distances."""
 
     sample: Index
-    potential: Vector
+    apart: Vector
     own: Vector
-    epsilon: float
 
     def scores(self, distance: Distance) -> tuple[Vector, Vector]:
-        """Outlier scores and soft distances of the rows of a distance to the sample."""
-        far = soft_distances(distance, self.potential, self.epsilon)
+        """Outlier scores and local distances of the rows of a distance to the sample."""
+        far = local_distances(distance, self.apart)
         # fraction of the sample that is at least as far
         return (1 + len(self.own) - np.searchsorted(self.own, far)) / (1 + len(self.own)), far
 
 
 class OutlierScores(NamedTuple):
-    """Scores and soft distances of both sets (NaN if not computed), and the reference sample of the targets."""
+    """Scores and local distances of both sets (NaN if not computed), and the reference sample of the targets.
+
+    ``left_out`` (m, 2) are local distances of targets, after a motion, to the others and to those of other classes; NaN
+    if not computed.
+    """
 
     source: Vector
     target: Vector
     source_distances: Vector
     target_distances: Vector
     reference: OutlierReference
+    left_out: Vector | None = None
 
     @property
     def fraction(self) -> float:
@@ -86,31 +89,27 @@ class OutlierScores(NamedTuple):
 
 
 def outlier_scores(
-    feature_map: FeatureMap, metric: Metric, features: tuple[Rows, Rows], distinct: Any = None, moved: Any = None
+    feature_map: FeatureMap, metric: Metric, features: Any, distinct: Any = None, moved: Any = None, labels: Any = None
 ) -> OutlierScores:
-    """Outlier scores of all elements of two sets, from one relaxed plan between samples of them.
+    """Outlier scores of all elements of two sets, from samples of them.
 
     ``distinct`` are positions of elements without copies of them; ``moved`` has for each set positions (k,) of some
-    elements, and their features (k, columns) after a random motion.
+    elements, and their features (k, columns) after a random motion; ``labels`` are classes of the targets.
     """
     samples = [each[random_rows(len(each), 2048)] for each in distinct or [np.arange(len(rows)) for rows in features]]
-    sampled = [np.asarray(rows[sample]) for rows, sample in zip(features, samples, strict=True)]
-    between = feature_map.distance(sampled[0], sampled[1], metric)
-    needed = storage_bytes(between.shape, feature_bytes=between.feature_bytes, block_rows=between.rows_at_once)
-    # a memory budget that suffices for the match suffices for these samples
-    with runtime.running(memory=max(runtime.current().budget, needed["float32"])):
-        solver = Sinkhorn(reg=0.01, tol=1e-3, unbalanced=0.2)  # results hardly change for penalties of 0.1 to 0.4
-        plan = solver.solve(Cost.from_distance(between, storage="float32"))
-    potentials = plan.source_potential, plan.target_potential
 
     def judged(side: int) -> tuple[OutlierReference, Vector, Vector]:
-        """Reference sample of the other set, and scores and soft distances of all elements of ``side`` to it."""
-        others, sample, potential = sampled[1 - side], samples[1 - side], potentials[1 - side]
+        """Reference sample of the other set, and scores and local distances of all elements of ``side`` to it."""
+        sample = samples[1 - side]
+        others = np.asarray(features[1 - side][sample])
+        alone = np.arange(len(sample))
+        apart = local_distances(feature_map.distance(others, others, metric), np.zeros(len(sample)), alone)
+        apart[np.isinf(apart)] = 0.0  # of a single element
 
         def far(rows: Rows, own: Index) -> Vector:
-            return soft_distances(feature_map.distance(rows, others, metric), potential, plan.epsilon, own)
+            return local_distances(feature_map.distance(rows, others, metric), apart, own)
 
-        own = np.sort(far(others, np.arange(len(sample))))
+        own = np.sort(far(others, alone))
         if moved is not None and len(sample) > 1:  # else there is no other to be near
             (mine, my_rows), (at, rows) = moved[side], moved[1 - side]
             places = np.where(np.isin(at, sample), np.searchsorted(sample, at), -1)
@@ -120,12 +119,19 @@ def outlier_scores(
             # upright images may be nearer to interpolated ones after a motion
             none = np.full(len(mine), -1)
             own += max(0.0, float(np.median(far(features[side][mine], none) - far(my_rows, none))))
-        reference = OutlierReference(sample, potential, own, plan.epsilon)
+        reference = OutlierReference(sample, apart, own)
         return reference, *reference.scores(feature_map.distance(features[side], others, metric))
 
     reference, source, source_distances = judged(0)
     _, target, target_distances = judged(1)
-    return OutlierScores(source, target, source_distances, target_distances, reference)
+    left_out = None
+    if moved is not None and labels is not None:
+        (at, rows), sample = moved[1], reference.sample
+        distance = feature_map.distance(rows, np.asarray(features[1][sample]), metric)
+        left_out = np.full((len(labels), 2), np.nan)
+        for column, groups in enumerate((np.arange(len(labels)), labels)):
+            left_out[at, column] = local_distances(distance, reference.apart, groups[at], groups[sample])
+    return OutlierScores(source, target, source_distances, target_distances, reference, left_out)
 
 
 def _warn_of_near_copies(moved: Distance, own: Index) -> None:
@@ -141,22 +147,24 @@ def _warn_of_near_copies(moved: Distance, own: Index) -> None:
         warn(f"{problem}: {cause}. Copies make the expected accuracy and outliers wrong: keep one of each.")
 
 
-def soft_distances(distance: Distance, potential: Vector, epsilon: float, own: Index | None = None) -> Vector:
-    """``-epsilon log sum_j exp((g_j - c_ij) / epsilon)`` of each row i, without ``j = own[i]`` unless that is -1."""
-    n, m = distance.shape
-    if own is not None and m == 1:
-        return np.full(n, np.inf)
+def local_distances(distance: Distance, apart: Vector, own: Index | None = None, groups: Index | None = None) -> Vector:
+    """Means of ``c_ij - apart[j]`` over the nearest columns j of each row i, without those of the group ``own[i]``.
 
-    def soft_rows(block: Block) -> Vector:
-        exponents = (potential.astype(np.float32) - distance.rows(block.start, block.stop)) / np.float32(epsilon)
+    Each column is a group of its own, unless ``groups`` are given. A row without columns is infinitely far.
+    """
+    n, m = distance.shape
+    k = min(_NEAREST, m)
+    groups = np.arange(m) if groups is None else groups
+
+    def local(block: Block) -> Vector:
+        costs = distance.rows(block.start, block.stop)
         if own is not None:
-            left = own[block.start : block.stop]
-            exponents[np.flatnonzero(left >= 0), left[left >= 0]] = -np.inf
-        highest = exponents.max(axis=1)
-        exponents -= highest[:, None]
-        return -epsilon * (highest + np.log(np.exp(exponents, out=exponents).sum(axis=1, dtype=np.float64)))
+            costs[own[block.start : block.stop, None] == groups] = np.inf
+        nearest = np.argpartition(costs, k - 1, axis=1)[:, :k]
+        found = np.take_along_axis(costs, nearest, axis=1)
+        counted = np.isfinite(found)
+        sums = np.where(counted, found - apart[nearest], 0.0).sum(axis=1)
+        return np.where(counted.any(axis=1), sums / np.maximum(counted.sum(axis=1), 1), np.inf)
 
     stage = "outliers" if own is None else ""
-    found = np.concatenate(list(Threads().map(soft_rows, row_blocks(n, block_rows=256), stage=stage)))
-    # corrected for the missing term, 1 / m of the mass
-    return found if own is None else found + epsilon * np.log1p(-1 / m) * (own >= 0)
+    return np.concatenate(list(Threads().map(local, row_blocks(n, block_rows=256), stage=stage)))

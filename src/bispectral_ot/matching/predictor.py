@@ -141,15 +141,15 @@ class Predictor:
             rows = see(images.signals), self.target_features
             cost = Cost.from_distance(see.distance(*rows, metric), scale=self.scale)
             coupling = EntropicCoupling.of_potential(cost, self.potential, reg=self.reg, tol=self.tol)
-            classes = self.classes
-            if classes is not None:
-                classes = classes.of_others(see, cost, rows, blank_sources(images, self.target))
-            scores = None
+            scores, far = None, np.zeros(len(images))
             if self.outliers is not None:
                 apart = see.unlearned_distance(rows[0], rows[1][self.outliers.sample], metric)
                 found, far = self.outliers.scores(apart)
                 unknown = np.full(len(self.target), np.nan)
                 scores = OutlierScores(found, unknown, far, unknown, self.outliers)
+            classes = self.classes
+            if classes is not None:
+                classes = classes.of_others(see, cost, rows, blank_sources(images, self.target), far)
         return Match(
             coupling=coupling,
             source=images,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from pandas import DataFrame
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.sparse import csr_array
 from scipy.special import expit, logit, softmax
 
@@ -30,6 +30,7 @@ from bispectral_ot.matching.class_model import (
     Vector,
     fit_calibration,
 )
+from bispectral_ot.matching.outliers import OutlierScores
 from bispectral_ot.sampling import random_rows
 
 Sides = tuple[Rows, Rows]
@@ -42,8 +43,9 @@ _SAME, _DIFFERENT, _MOST_EVIDENCE = 1.0, 3.0, 2000
 # Penalty on class totals if equal proportions are not rejected (1: they are certain).
 _FIRMNESS_OF_SAME = 0.9
 _EM_STEPS, _EM_TOL, _DRAW_STEPS = 500, 1e-6, 100
-# Test for shift: images of each set, neighbours and permutations, and the loss of probability that matters.
-_POOL, _NEIGHBOURS, _PERMUTATIONS, _LOSS = 512, 9, 500, 0.05
+# Test for shift: images of each set, neighbours and permutations, accuracy and loss of probability that matter.
+_POOL, _NEIGHBOURS, _PERMUTATIONS, _VISIBLE, _LOSS = 512, 9, 500, 0.55, 0.05
+_FEWEST_KNOWN = 1 / 3  # if fewer sources are like targets, a change of all images explains as much as new classes
 
 
 class ClassProportions(NamedTuple):
@@ -72,7 +74,7 @@ class ExpectedAccuracy(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        rough = "; rough: there are few images" if self.high - self.low > 0.2 else ""
+        rough = "; rough: few images, or unlike the targets" if self.high - self.low > 0.2 else ""
         return f"{self.value:.1%} (90% interval {self.low:.1%} to {self.high:.1%}{rough})"
 
 
@@ -83,6 +85,7 @@ class Shift(NamedTuple):
     distance: float  # one-sided Kolmogorov-Smirnov distance between the soft distances of both to the targets
     p_value: float  # of the most extreme of these two and the probabilities of labels; NaN with too few images
     differs: bool  # whether the difference is significant and large enough to matter
+    of_known: float = np.nan  # separability of sources that seem to be of known classes; NaN if they are too few
 
     def __str__(self) -> str:
         if np.isnan(self.p_value):
@@ -97,7 +100,7 @@ class Shift(NamedTuple):
 
 
 NO_SHIFT_TEST = Shift(np.nan, np.nan, np.nan, False)
-_NO_ODDS = np.array([-np.inf, 0.0])  # every source is of a class of the target
+_NO_ODDS = np.array([-np.inf, 0.0, 0.0])  # every source is of a class of the target
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +121,11 @@ class SourceClasses:
     model: ClassModel
     estimate: ProportionEstimate
     offsets: Vector  # (classes,) added to the log-likelihoods for the logarithms of probabilities
-    odds: Vector  # (2,) log-odds that a source is of none of the classes: constant, and slope of its certainty
+    odds: Vector  # (3,) log-odds that a source is of none of the classes: constant, and slopes of its familiarity
     probabilities: Vector = field(default_factory=partial(np.zeros, 0), repr=False)  # (n, classes) if of any of them
     known: Vector = field(default_factory=partial(np.zeros, 0), repr=False)  # (n,) probabilities that it is
     shift: Shift = NO_SHIFT_TEST
+    least: float = 1.0  # fraction of sources of known classes, if it is not clear whether the others only differ
 
     @classmethod
     def of(
@@ -134,6 +138,7 @@ class SourceClasses:
         weights: Vector,
         blank: Index,
         corrected: int,
+        outliers: OutlierScores | None,
     ) -> Self:
         """Class probabilities of the sources of a cost, some blank; the last ``corrected`` targets were sources."""
         likelihoods, distances = model.log_likelihoods(see, cost, rows)
@@ -149,27 +154,34 @@ class SourceClasses:
         factor = _sharpening(model, held)
         offsets = factor * class_offsets(likelihoods, totals, held=held)
         model = model.sharpened(factor)
-        odds = odds_of_unknown(model, probabilities(np.delete(factor * likelihoods, blank, axis=0), offsets), offsets)
-        found = cls(model, estimate, offsets, odds).of_others(see, cost, rows, blank, (factor * likelihoods, distances))
-        # a fraction u of unknown sources can be told from targets, and the others by chance: with accuracy (1 + u) / 2
-        if found.shift.separability > 1 - found.known.mean() / 2:  # most sources differ: a shift, which is warned of
-            return replace(found, odds=_NO_ODDS, known=np.ones(len(found.known)))
-        return found
+        likelihoods = factor * likelihoods
+        far, of_targets = np.zeros(len(likelihoods)), np.zeros((len(model.labels), 2))
+        if outliers is not None and outliers.left_out is not None:
+            far, of_targets = outliers.source_distances, outliers.left_out[model.left_out]
+        seen = np.delete(np.arange(len(far)), blank)
+        odds = odds_of_unknown(model, offsets, of_targets, probabilities(likelihoods[seen], offsets), far[seen])
+        found = cls(model, estimate, offsets, odds).of_others(see, cost, rows, blank, far, (likelihoods, distances))
+        tested, alike = min(found.known.sum(), _POOL), 1.0 if outliers is None else 1 - outliers.fraction
+        limit = _VISIBLE + 1.645 * 0.5 / np.sqrt(2 * tested)
+        if found.shift.of_known < limit and alike > _FEWEST_KNOWN:
+            return found
+        shift, least = found.shift, 1.0  # not tested, or a shift: these sources differ from targets as well
+        if shift is not NO_SHIFT_TEST and (np.isnan(shift.of_known) or alike <= _FEWEST_KNOWN):  # too few to tell
+            shift, least = shift._replace(differs=True), min(alike, float(found.known.mean()))
+        return replace(found, odds=_NO_ODDS, known=np.ones(len(found.known)), shift=shift, least=least)
 
-    def of_others(
-        self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index, given: tuple[Vector, Vector] | None = None
-    ) -> Self:
+    def of_others(self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index, far: Vector, given: Any = None) -> Self:
         """Class probabilities of other images, from their cost to the targets, in the proportions of the sources.
 
-        Log-likelihoods and soft distances are computed unless they are given.
+        ``far`` are their outlier distances. Log-likelihoods and soft distances are computed unless they are given.
         """
         likelihoods, distances = given or self.model.log_likelihoods(see, cost, rows)
         likelihoods[blank] = -self.offsets  # all classes are equally probable
         found = probabilities(likelihoods, self.offsets)
-        known: Vector = expit(-self.odds[0] - self.odds[1] * _certainty(found, len(self.model.labels)))
+        known: Vector = expit(-self.odds[0] - _familiarity(found, len(self.model.labels), far) @ self.odds[1:])
         known[blank] = 1.0
-        shift = shift_test(self.model, see, cost.metric, rows, found, distances, self.offsets)
-        return replace(self, probabilities=found, known=known, shift=shift)
+        classes = replace(self, probabilities=found, known=known)
+        return replace(classes, shift=shift_test(classes, see, cost.metric, rows, distances))
 
     @property
     def best(self) -> Vector:
@@ -203,8 +215,8 @@ class SourceClasses:
             variance += (value / (1 - unknown)) ** 2 * (1 / len(best) + 1 / len(labels)) / np.square(slopes).mean()
         half = 1.645 * float(np.sqrt(variance))  # 90 % of a normal distribution
         # sources may be of any class: of those with hardly any targets, none may be right
-        known = float((self.model.counts >= 3).mean())
-        return ExpectedAccuracy(value, max(0.0, min(value - half, known * value)), min(1.0, value + half))
+        least = min(self.least, float((self.model.counts >= 3).mean()))
+        return ExpectedAccuracy(value, max(0.0, min(value - half, least * value)), min(1.0, value + half))
 
     def doubts(self, target: Dataset) -> list[str]:
         """Warnings of wrong labels, of sources of no class, and of a shift."""
@@ -232,35 +244,43 @@ def source_weights(labels: Index, found: Vector) -> Vector:
     return weights / weights.sum()
 
 
-def odds_of_unknown(model: ClassModel, found: Vector, offsets: Vector) -> Vector:
-    """Log-odds (constant, slope of the certainty) that a source with given probabilities is of no class of the target.
+def odds_of_unknown(model: ClassModel, offsets: Vector, of_targets: Vector, found: Vector, far: Vector) -> Vector:
+    """Log-odds (constant, slopes of the familiarity) that a source is of no class of the target.
 
-    Left-out targets show how certain labels are, and how certain they are without the right class. Logistic regression
-    tells the two apart, and the fraction of unknown sources maximizes the likelihood. It is 0 unless a likelihood-ratio
-    test at the 0.1 % level rejects that.
+    Left-out targets show how familiar images are with and without the right class, by which logistic regression tells
+    the two apart. The fraction of unknown sources is the adjusted count of those told to be unknown (Forman, 2008),
+    which does not depend on how far they are. It is 0 unless a likelihood-ratio test at the 0.1 % level rejects that.
     """
-    k = len(model.labels)
-    if (model.counts > 0).sum() < 3 or len(found) == 0:
+    k, n = len(model.labels), len(found)
+    if (model.counts > 0).sum() < 3 or n == 0:
         return _NO_ODDS
     weights = source_weights(model.labels, found)
     drawn = np.searchsorted(weights.cumsum(), (np.arange(k) + 0.5) / k)  # k left-out targets with these weights
     both = np.concatenate([model.likelihoods[drawn], model.without_class[drawn]])
-    certainty = _certainty(probabilities(both, offsets), k)
-    scores = np.column_stack([np.zeros(2 * k), certainty - certainty.mean()])[..., None]
-    (slope, _, *biases), _ = fit_calibration(scores, np.repeat([1, 0], k), np.full(2, k))
-    constant = biases[0] - biases[1] + slope * certainty.mean()
-    ratios = constant - slope * _certainty(found, k)
-    unknown, known = likeliest_proportions(np.column_stack([ratios, np.zeros(len(found))]), prior=_PRIOR_IMAGES)
-    gain = np.log(known + unknown * np.exp(ratios)).sum()
+    known = _familiarity(probabilities(both, offsets), k, of_targets[drawn].T.ravel())
+    centre, spread = known.mean(axis=0), np.maximum(known.std(axis=0), TINY)
+    scores = np.stack([np.zeros_like(known), (known - centre) / spread], axis=1)
+    calibration, _ = fit_calibration(scores, np.repeat([1, 0], k), np.full(2, k))
+    slopes, (_, *biases) = calibration[:2] / spread, calibration[2:]
+    constant = biases[0] - biases[1] + slopes @ centre
+    ratios = constant - _familiarity(found, k, far) @ slopes
+    unknown, rest = likeliest_proportions(np.column_stack([ratios, np.zeros(n)]), prior=_PRIOR_IMAGES)
+    gain = np.log(rest + unknown * np.exp(ratios)).sum()
     # the variance of a gain over n sources is larger, since the left-out targets are a sample as well
-    enough = 2 * gain > LEAST_RATIO * (1 + len(found) * np.square(weights).sum())
-    return np.array([constant + logit(unknown), -slope]) if enough else _NO_ODDS
+    enough = 2 * gain > LEAST_RATIO * (1 + n * np.square(weights).sum())
+    false, true = (constant - known @ slopes > 0).reshape(2, k).mean(axis=1)
+    fraction = ((ratios > 0).mean() - false) / max(true - false, TINY)
+    if not enough or fraction * n < _PRIOR_IMAGES:
+        return _NO_ODDS
+    fraction = min(fraction, 1 - _PRIOR_IMAGES / n)
+    shift = brentq(lambda shift: float(expit(ratios + shift).mean()) - fraction, -1e3, 1e3)
+    return np.array([constant + shift, *-slopes])
 
 
-def _certainty(found: Vector, k: int) -> Vector:
-    """Log-odds (n,) of the labels, at most those that k left-out targets can show."""
-    certainty: Vector = logit(np.minimum(found.max(axis=1), 1 - 1 / (k + 2)))
-    return certainty
+def _familiarity(found: Vector, k: int, far: Vector) -> Vector:
+    """Log-odds of the labels, at most those that k left-out targets can show, and minus outlier distances: (n, 2)."""
+    certainty = logit(np.minimum(found.max(axis=1), 1 - 1 / (k + 2)))
+    return np.column_stack([certainty, -far])
 
 
 def estimate_proportions(model: ClassModel, log_likelihoods: Vector, corrected: int = 0) -> ProportionEstimate:
@@ -438,9 +458,7 @@ def _blend(first: Vector, others: Vector, trust: float | Vector) -> Vector:
     return blended
 
 
-def shift_test(
-    model: ClassModel, see: FeatureMap, metric: str, rows: Sides, found: Vector, distances: Vector, offsets: Vector
-) -> Shift:
+def shift_test(classes: SourceClasses, see: FeatureMap, metric: str, rows: Sides, distances: Vector) -> Shift:
     """Two-sample tests between as many sources and left-out targets of every label: neighbours, distances, confidence.
 
     Sources may be upright, moved, or both, and interpolation by a motion can be seen: sources differ only if they can
@@ -449,7 +467,8 @@ def shift_test(
     """
     from scipy.stats import ks_2samp, t
 
-    generator, left_out = np.random.default_rng(0), probabilities(model.likelihoods, offsets)
+    model, found, generator = classes.model, classes.probabilities, np.random.default_rng(0)
+    left_out = probabilities(model.likelihoods, classes.offsets)
     of_sources, of_targets = found.argmax(axis=1), left_out.argmax(axis=1)
     pairs: list[tuple[int, int]] = []  # of a source and a target with one label
     for label in np.intersect1d(of_sources, of_targets):
@@ -466,30 +485,34 @@ def shift_test(
     kinds = (np.zeros(n, dtype=bool), np.ones(n, dtype=bool), generator.random(n) < 0.5)  # where targets are upright
     chosen = (np.concatenate([np.arange(n), n + np.arange(n) + n * upright]) for upright in kinds)
     told = [_told_apart(apart[np.ix_(at, at)], generator) for at in chosen]
-    separability, p_value = min(told, key=lambda each: (-each[1], each[0]))
+    right, p_value = min(told, key=lambda each: (-each[1], each[0].mean()))
+    separability, weights = float(right.mean()), classes.known[sources]
     fall, error = fall_of_certainty(found, left_out)
     error = max(error, 1e-6)
     less_sure = t.sf(fall / error, len(pairs) - 1)
     costs = bool(less_sure < 0.05 or t.cdf((fall - _LOSS) / error, len(pairs) - 1) > 0.05)
     tests = [
-        (costs and separability > 0.55, p_value),
+        (costs and separability > _VISIBLE, p_value),
         (costs and farther.statistic > 0.1, farther.pvalue),
         (fall > 0.02, less_sure),
     ]
     differs = any(bool(visible and 3 * p_value < 0.01) for visible, p_value in tests)
-    return Shift(separability, float(farther.statistic), min(1.0, 3 * float(min(p for _, p in tests))), differs)
+    enough = weights.sum() > 2 * _NEIGHBOURS and classes.known.mean() > _FEWEST_KNOWN
+    of_known = float(weights @ right / weights.sum()) if enough else np.nan
+    p_value = min(1.0, 3 * float(min(p for _, p in tests)))
+    return Shift(separability, float(farther.statistic), p_value, differs, of_known)
 
 
-def _told_apart(distances: Rows, generator: np.random.Generator) -> tuple[float, float]:
-    """Accuracy of nearest neighbours at telling n sources from n targets, and its p-value under swaps within pairs."""
+def _told_apart(distances: Rows, generator: np.random.Generator) -> tuple[Vector, float]:
+    """Accuracy (n,) of nearest neighbours at telling each pair apart; p-value of its mean under swaps in pairs."""
     np.fill_diagonal(distances, np.inf)
     nearest = np.argpartition(distances, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
 
-    def separability(swapped: NDArray[np.bool_]) -> float:
+    def told(swapped: NDArray[np.bool_]) -> Vector:
         member = np.concatenate([~swapped, swapped])
-        return float(((member[nearest].mean(axis=1) > 0.5) == member).mean())
+        return ((member[nearest].mean(axis=1) > 0.5) == member).reshape(2, -1).mean(axis=0)
 
     n = len(distances) // 2
-    observed = separability(np.zeros(n, dtype=bool))
-    drawn = np.array([separability(generator.random(n) < 0.5) for _ in range(_PERMUTATIONS)])
-    return observed, float((1 + (drawn >= observed).sum()) / (1 + _PERMUTATIONS))
+    observed = told(np.zeros(n, dtype=bool))
+    drawn = np.array([told(generator.random(n) < 0.5).mean() for _ in range(_PERMUTATIONS)])
+    return observed, float((1 + (drawn >= observed.mean()).sum()) / (1 + _PERMUTATIONS))
