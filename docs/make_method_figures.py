@@ -66,6 +66,7 @@ def limits_figure() -> None:
     names = [name for name in table["columns"] if name not in ("stage", "slope")]
     sizes = [int(name.replace(",", "")) for name in names]
     figure, axes = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
+    axes.set_prop_cycle(plt.cycler(linestyle=["-", "--"]) * plt.rcParams["axes.prop_cycle"])
     for row in table["rows"]:
         if row["slope"] is not None:
             slope = row["slope"].replace("n^", "slope ")
