@@ -66,11 +66,11 @@ def limits_figure() -> None:
     names = [name for name in table["columns"] if name not in ("stage", "slope")]
     sizes = [int(name.replace(",", "")) for name in names]
     figure, axes = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
-    axes.set_prop_cycle(plt.cycler(linestyle=["-", "--"]) * plt.rcParams["axes.prop_cycle"])
-    for row in table["rows"]:
+    for i, row in enumerate(table["rows"]):
         if row["slope"] is not None:
             slope = row["slope"].replace("n^", "slope ")
-            axes.loglog(sizes, [row[name] for name in names], marker="o", ms=3, label=f"{row['stage']}, {slope}")
+            style = {"marker": "o", "ms": 3, "ls": "-" if i < 10 else "--", "label": f"{row['stage']}, {slope}"}
+            axes.loglog(sizes, [row[name] for name in names], **style)
     axes.set(xlabel="digits on each side", ylabel="seconds", xticks=sizes)
     axes.set_xticks(sizes, labels=names)
     axes.minorticks_off()
