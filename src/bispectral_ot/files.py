@@ -7,7 +7,7 @@ import re
 import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -101,6 +101,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+
+
+def any_names() -> ContextDecorator:
+    """Context in which tables of pandas may hold names that are not UTF-8; text of pyarrow, the default, may not."""
+    from pandas import option_context
+
+    context: ContextDecorator = option_context("mode.string_storage", "python")
+    return context
 
 
 def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

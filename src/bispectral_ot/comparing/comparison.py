@@ -28,6 +28,7 @@ from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.features.fitted import stacked
+from bispectral_ot.files import any_names
 from bispectral_ot.matching.result import Stages, label_names
 from bispectral_ot.options import CompareOptions
 from bispectral_ot.runtime import Progress
@@ -189,6 +190,7 @@ class Comparison:
         """List with one row per pair: names and the figures of :data:`COLUMNS`; None where there is none."""
         return [{name: getattr(pair, name) for name in COLUMNS} for pair in self.pairs]
 
+    @any_names()
     def to_frame(self) -> DataFrame:
         """Table as a pandas DataFrame."""
         return DataFrame(self.table(), columns=list(COLUMNS))

@@ -23,6 +23,7 @@ from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.features.fitted import fit_sample
 from bispectral_ot.features.frame_choice import JudgedFrames
 from bispectral_ot.features.registry import FeatureSpec
+from bispectral_ot.files import any_names
 from bispectral_ot.matching.class_model import fit_class_model, left_out_targets, moved_images
 from bispectral_ot.matching.corrections import correction_rows, with_corrections
 from bispectral_ot.matching.outliers import outlier_scores
@@ -320,6 +321,7 @@ def _solve_marginals(
     return solver.solve(cost, source_weights, target_weights, **options)
 
 
+@any_names()
 def _warn_of_different_proportions(
     labels: tuple[NDArray[Any] | None, NDArray[Any] | None], weights: tuple[NDArray[np.float64], NDArray[np.float64]]
 ) -> None:

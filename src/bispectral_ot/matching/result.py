@@ -21,6 +21,7 @@ from bispectral_ot.datasets.dataset import Pictures, is_chunked
 from bispectral_ot.drawing import Axes, Tile, frame_html, shortened
 from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FeatureMap
+from bispectral_ot.files import any_names
 from bispectral_ot.matching.class_model import Rows
 from bispectral_ot.matching.outliers import Outliers, OutlierScores, outlier_scores
 from bispectral_ot.matching.predictor import VOTERS, Prediction, Predictor, TopMatches
@@ -211,6 +212,7 @@ class Match:
         sums = np.where(weights > 0, mass.sum(axis=1), 0.0)
         return classes, mass / np.where(sums > 0, sums, 1.0)[:, None]
 
+    @any_names()
     def labels(self) -> DataFrame:
         """Table of labels (``pandas.DataFrame``) with one row per source, and its file if the sources are files.
 
@@ -385,6 +387,7 @@ class ClassPreservation:
     confusion: NDArray[np.int64] = field(repr=False)  # (c, c) counts; classes of the source down, labels across
     classes: NDArray[Any] = field(repr=False)  # (c,) of rows and columns
 
+    @any_names()
     def to_frame(self) -> DataFrame:
         """Confusion matrix."""
         return DataFrame(self.confusion, index=self.classes, columns=self.classes)
@@ -458,6 +461,7 @@ class ClassTable:
         return self.counts / self.counts.sum(axis=1, keepdims=True).clip(1)
 
 
+@any_names()
 def class_table(match: Match) -> ClassTable | None:
     """Confusion matrix of a match; None unless both sides have labels."""
     if match.source_labels is None or match.target_labels is None:

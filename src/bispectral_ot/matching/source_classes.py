@@ -20,6 +20,7 @@ from bispectral_ot.costs import Cost, Metric
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.features import FeatureMap
+from bispectral_ot.files import any_names
 from bispectral_ot.matching.class_model import (
     BIAS_VARIANCE,
     LEAST_RATIO,
@@ -58,6 +59,7 @@ class ClassProportions(NamedTuple):
     target: Vector
     received: Vector  # fraction of the transported mass
 
+    @any_names()
     def to_frame(self) -> DataFrame:
         """Table with one row per class."""
         return DataFrame(self._asdict()).set_index("classes")

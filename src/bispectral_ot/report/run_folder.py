@@ -13,7 +13,7 @@ from bispectral_ot import drawing, runtime
 from bispectral_ot.comparing import Comparison
 from bispectral_ot.datasets import Dataset, center
 from bispectral_ot.errors import InputError, warn
-from bispectral_ot.files import read_json, write_json, write_text
+from bispectral_ot.files import any_names, read_json, write_json, write_text
 from bispectral_ot.matching import Match, Prediction, Predictor, class_table
 from bispectral_ot.poses import Poses
 from bispectral_ot.report import tables
@@ -26,6 +26,7 @@ MODEL = "model.npz"
 Draw = Callable[[Any], Any]
 
 
+@any_names()
 def write_match(
     folder: Path,
     match: Match,
@@ -97,6 +98,7 @@ def _figures(folder: Path, drawn: Mapping[str, Draw]) -> dict[str, Callable[[], 
     return {f"figures/{name}.png": partial(write, draw, folder / f"figures/{name}.png") for name, draw in drawn.items()}
 
 
+@any_names()
 def write_comparison(
     folder: Path, comparison: Comparison, datasets: Sequence[Dataset], *, figures: bool = True
 ) -> tables.JsonObject:
