@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer, check_positive
-from bispectral_ot.costs import Cost, as_cost
+from bispectral_ot.costs import Cost
 from bispectral_ot.errors import InputError
 from bispectral_ot.transport.coupling import EntropicCoupling
 from bispectral_ot.transport.marginals import as_weights
@@ -57,7 +57,7 @@ class Greenkhorn:
         """Find the plan; see :meth:`Sinkhorn.solve`."""
         import ot
 
-        cost = as_cost(cost)
+        cost = cost if isinstance(cost, Cost) else Cost.from_matrix(cost)
         n, m = cost.shape
         p, q = (
             as_weights(source_weights, n, "source_weights"),

@@ -38,16 +38,12 @@ class Runtime:
 
 
 _current: ContextVar[Runtime] = ContextVar("bispectral_ot_runtime", default=Runtime())  # noqa: B039 (frozen)
+current = _current.get  # the execution context of the running call: ``current()``
 _blas_lock = threading.Lock()
 _blas_users = 0
 _blas_limits: Any = None
 # The search for libraries takes milliseconds: it is repeated only after modules were imported.
 _blas_found: tuple[int, Any] = (0, None)
-
-
-def current() -> Runtime:
-    """Execution context of the running call."""
-    return _current.get()
 
 
 @contextmanager

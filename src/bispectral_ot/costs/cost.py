@@ -14,7 +14,7 @@ from bispectral_ot.checks import Metric, Storage, check_choice, check_positive
 from bispectral_ot.costs.distances import Distance, FeatureDistance, Floats, Vector, as_real
 from bispectral_ot.engines import Block, Engine, Threads, core_count, joined, row_blocks
 from bispectral_ot.errors import InputError, MemoryBudgetError
-from bispectral_ot.memory import default_budget, format_bytes
+from bispectral_ot.memory import format_bytes
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -57,15 +57,14 @@ def plan_storage(
     ``may_map`` is whether features may be in memory maps, which do not count, and ``block_rows`` is the number of rows
     of a block in work. On a cluster, every worker holds the features, and all workers together hold the cost.
     """
-    memory = runtime.current().memory
+    engine = engine or Threads()
     if storage is not None:
         check_choice("storage", storage, STORAGES)
-        if memory is None and not solver_bytes and not may_map:
+        if runtime.current().memory is None and not solver_bytes and not may_map:
             return StoragePlan(storage, False)
-    processes, free = (1, default_budget()) if engine is None else (engine.processes, engine.budget())
-    budget = free if memory is None else processes * memory
-    feature_bytes *= processes
-    others = (processes - 1) * storage_bytes(shape, feature_bytes=0, block_rows=block_rows)["recompute"]
+    budget = engine.budget()
+    feature_bytes *= engine.processes
+    others = (engine.processes - 1) * storage_bytes(shape, feature_bytes=0, block_rows=block_rows)["recompute"]
     needs = storage_bytes(shape, feature_bytes=solver_bytes + others, block_rows=block_rows)
     by_size = STORAGES if shape[0] * shape[1] <= _MOST_FLOAT32 else STORAGES[1:]
     needs = {name: needs[name] for name in (by_size if storage is None else (storage,))}
@@ -214,7 +213,7 @@ class Cost:
         plan = partial(plan_storage, self.shape, feature_bytes=size, block_rows=rows, engine=self.engine)
         self.storage: str = distance.stored_as or plan(storage=storage).storage
         needs: dict[Any, int] = storage_bytes(self.shape, feature_bytes=size, block_rows=rows)
-        self._spare_bytes = (runtime.current().memory or self.engine.budget()) - needs.get(self.storage, 2**63)
+        self._spare_bytes = self.engine.budget() - needs.get(self.storage, 2**63)
         n, m = self.shape
         most = rows if self.storage == "recompute" else _MOST_ROWS
         blocks = row_blocks(n, block_rows=min(n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS), most))
@@ -322,11 +321,6 @@ class Cost:
         shared = labels, n_classes, 1 / (width * math.log(2)), "class_kernels"
         (sums, smallest), _ = joined(self.engine.map(_pass, self._blocks, shared=shared, stage="classes", join=True))
         return sums, smallest
-
-
-def as_cost(cost: "Cost | ArrayLike") -> Cost:
-    """Return a :class:`Cost` unchanged, anything else as a matrix of costs."""
-    return cost if isinstance(cost, Cost) else Cost.from_matrix(cost)
 
 
 class _Given(Distance):

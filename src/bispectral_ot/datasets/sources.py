@@ -205,9 +205,9 @@ class LazyDataset:
     dataset: Dataset | None = None  # if it is in memory
 
     def __post_init__(self) -> None:
-        if not len(self):
-            raise InputError(f"dataset {self.name!r} has no images; at least one is needed.")
-        if self.dataset is None:
+        if self.dataset is None:  # else it was checked when it was made
+            if not len(self):
+                raise InputError(f"dataset {self.name!r} has no images; at least one is needed.")
             labels, classes = check_labels(self.labels, tuple(map(str, self.classes)), len(self))
             object.__setattr__(self, "labels", labels)
             object.__setattr__(self, "classes", classes)

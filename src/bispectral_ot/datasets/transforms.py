@@ -158,7 +158,7 @@ def normalize(dataset: "Dataset | ArrayLike", *, mean: float | None = None, std:
     dataset = as_dataset(dataset)
     images, count = dataset.images, dataset.images.size
     level = float(images.sum(dtype=np.float64) / count)
-    step = _block_rows(images)
+    step = max(1, _BLOCK_BYTES // (8 * math.prod(images.shape[1:])))
     blocks = (images[i : i + step].astype(np.float64) for i in range(0, len(images), step))
     squares = sum(float(np.square(block - level).sum()) for block in blocks)
     mean, std = level if mean is None else mean, float(np.sqrt(squares / count)) if std is None else std
@@ -167,16 +167,10 @@ def normalize(dataset: "Dataset | ArrayLike", *, mean: float | None = None, std:
     return replace(dataset, images=rescale(images, mean, std))
 
 
-def _block_rows(images: NDArray[Any]) -> int:
-    return max(1, _BLOCK_BYTES // (8 * math.prod(images.shape[1:])))
-
-
 def rescale(images: NDArray[Any], mean: float, std: float) -> NDArray[np.float32]:
     """``(image - mean) / std``, in float64 and in blocks, rounded to float32."""
-    scaled = np.empty(images.shape, dtype=np.float32)
-    return fill_rows(
-        lambda _, some: (some.astype(np.float64) - mean) / std, scaled, block_rows=_block_rows(images), rows=(images,)
-    )
+    scaled, step = np.empty(images.shape, dtype=np.float32), _BLOCK_BYTES // (8 * math.prod(images.shape[1:]))
+    return fill_rows(lambda _, some: (some.astype(np.float64) - mean) / std, scaled, block_rows=step, rows=(images,))
 
 
 def center(dataset: "Dataset | ArrayLike") -> Dataset:

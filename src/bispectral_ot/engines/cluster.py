@@ -59,17 +59,14 @@ class Dask(Threads):
             raise ClusterError(f"the versions of the cluster differ: {'; '.join(different)}. Install the same ones.")
 
     @property
-    def local(self) -> Threads:
-        """Engine for data on this machine."""
-        return Threads()
-
-    @property
     def processes(self) -> int:
         """Number of workers."""
         return len(self._threads())
 
     def budget(self) -> int:
-        """60 % of the memory limits of all workers, at which they begin to write to their disks."""
+        """Memory of all workers; by default 60 % of their limits, at which they begin to write to their disks."""
+        if (memory := runtime.current().memory) is not None:
+            return self.processes * memory
         limits = [worker["memory_limit"] for worker in self.record()["workers"].values()]
         if not all(limits):  # as if all workers were on one machine
             limits = [free // len(limits) for free in self.client.run(available_memory).values()]

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.errors import InputError
-from bispectral_ot.memory import default_budget
 
 _thread = threading.local()
 
@@ -44,18 +43,13 @@ class Threads:
     """
 
     @property
-    def local(self) -> "Threads":
-        """Engine for data on this machine."""
-        return self
-
-    @property
     def processes(self) -> int:
         """Number of processes that share the work, each with its own memory."""
         return 1
 
     def budget(self) -> int:
         """Bytes for blocks and their inputs, in all processes together."""
-        return default_budget()
+        return runtime.current().budget
 
     def map(
         self,

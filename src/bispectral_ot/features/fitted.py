@@ -192,7 +192,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
             solver_bytes=solver_bytes,
             block_rows=512,
             storage=storage,
-            may_map=self.engine.local is self.engine,
+            may_map=type(self.engine) is Threads,
             engine=self.engine,
         )
         planned(feature_bytes=0)  # a budget without room for the cost is an error before the fit
@@ -258,7 +258,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
             shape = (len(dataset), columns)
             out = reserved_memory_map(shape) if mapped else np.empty(shape, dtype=np.float32)
             most = min(_BATCH_IMAGES, _BATCH_BYTES // (4 * int(dataset.signals[0].size)))
-            if self.engine.local is self.engine:
+            if type(self.engine) is Threads:
                 most = transformer.block_rows
             blocks = row_blocks(len(dataset), block_rows=max(1, most))
             found = self.engine.map(_features, blocks, rows=(dataset.signals,), shared=(self.feature_map,))
@@ -316,7 +316,7 @@ def measure_pixels(dataset: Dataset, engine: Engine) -> PixelStatistics:
         return PixelStatistics(0, 0.0, 1.0, 0)
     rows = min(_BATCH_IMAGES, _MEASURED_BYTES // (8 * math.prod(dataset.images.shape[1:])))
     blocks = row_blocks(len(dataset), block_rows=max(1, rows))
-    engine = engine if is_chunked(dataset.images) else engine.local
+    engine = engine if is_chunked(dataset.images) else Threads()
     found = PixelStatistics.pooled(list(engine.map(_measure, blocks, rows=(dataset.images,))))
     if found.constant_images:
         words = f"{found.constant_images} of the {len(dataset)} images of {dataset.name!r} are constant (blank)"

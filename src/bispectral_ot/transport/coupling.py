@@ -14,7 +14,7 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import Cost, PlanSummary
 from bispectral_ot.errors import InputError, NotConvergedWarning, warn
-from bispectral_ot.transport.marginals import LOG2_E, Constraints, Marginal, Vector, finite
+from bispectral_ot.transport.marginals import LOG2_E, NO_MASS, Constraints, Marginal, Vector
 
 Labels = NDArray[np.int64]
 
@@ -96,14 +96,14 @@ class Coupling(ABC):
 
         Labels are integer classes (n,) and (m,); -1 for none.
         """
-        classes = []
-        for name, size, labels in zip(("source", "target"), self.shape, (source_labels, target_labels), strict=True):
+        classes, (n, m) = [], self.cost.shape
+        for name, size, labels in (("source", n, source_labels), ("target", m, target_labels)):
             array = np.full(size, -1) if labels is None else np.asarray(labels)
             if array.shape != (size,) or array.dtype.kind not in "iu" or array.min() < -1:
                 wanted = f"{size} class numbers 0, 1, 2, ... (or -1 for none)"
                 raise InputError(f"{name}_labels must be {wanted}, got {array.dtype} of shape {array.shape}.")
             classes.append(array.astype(np.int64))
-        return self._read(min(check_integer("k", k, minimum=0), self.shape[1]), *classes)
+        return self._read(min(check_integer("k", k, minimum=0), m), *classes)
 
     @abstractmethod
     def _read(self, k: int, sources: Labels, targets: Labels) -> PlanSummary: ...
@@ -137,15 +137,16 @@ class EntropicCoupling(Coupling):
         """``|P 1 - p|_1 + |P^T 1 - q|_1``; of relaxed marginals, the residual of the fixed point."""
         asked = self.constraints or Constraints(Marginal(self.source_weights), Marginal(self.target_weights))
         (f, g, _), found = self._exponents(), self.measured
-        return asked.step(finite(f), g, found.column_sums, epsilon=self.epsilon, row_sums=found.row_sums)[1]
+        sums = {"column_sums": found.column_sums, "row_sums": found.row_sums}
+        return asked.step(np.maximum(f, NO_MASS), g, **sums, epsilon=self.epsilon)[1]
 
     @property
     def entropy(self) -> float:
         """``-sum P log P``."""
         # log P = (f + g - C) / epsilon, so the entropy follows from the sums that were measured
         found = self.measured
-        rows = np.where(self.source_weights > 0, found.row_sums, 0) @ finite(self.source_potential)
-        columns = np.where(self.target_weights > 0, found.column_sums, 0) @ finite(self.target_potential)
+        rows = np.where(self.source_weights > 0, found.row_sums, 0) @ np.maximum(self.source_potential, NO_MASS)
+        columns = np.where(self.target_weights > 0, found.column_sums, 0) @ np.maximum(self.target_potential, NO_MASS)
         return float(-(rows + columns - found.transport_cost) / self.epsilon)
 
     def rows(self, start: int, stop: int) -> Vector:
@@ -161,14 +162,14 @@ class EntropicCoupling(Coupling):
         """Plan of other sources, of equal mass, by a known target potential: ``P_ij ~ exp((g_j - C_ij) / epsilon)``."""
         n, unit = cost.shape[0], LOG2_E / (reg * cost.scale)
         weights = np.full(n, 1 / n)
-        f, sums = cost.sweep(np.zeros(n), finite(potential * unit), weights, unit=unit)
+        f, sums = cost.sweep(np.zeros(n), np.maximum(potential * unit, NO_MASS), weights, unit=unit)
         solved: Any = {"source_potential": f / unit, "target_potential": potential, "reg": reg, "tol": tol}
         return cls(cost=cost, source_weights=weights, target_weights=sums, **solved)
 
     def _exponents(self) -> tuple[Vector, Vector, float]:
         """Potentials as exponents of 2, and the exponent for each unit of the cost."""
         unit = LOG2_E / self.epsilon
-        return self.source_potential * unit, finite(self.target_potential * unit), unit
+        return self.source_potential * unit, np.maximum(self.target_potential * unit, NO_MASS), unit
 
     def _read(self, k: int, sources: Labels, targets: Labels) -> PlanSummary:
         f, g, unit = self._exponents()

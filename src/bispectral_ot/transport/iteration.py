@@ -14,7 +14,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from bispectral_ot import runtime
 from bispectral_ot.errors import InputError
 from bispectral_ot.store import content_hash, read_record, write_record
-from bispectral_ot.transport.marginals import LOG2_E, NO_MASS, Constraints, Vector, finite
+from bispectral_ot.transport.marginals import LOG2_E, NO_MASS, Constraints, Vector
 
 # Passes after which Newton steps are tried at any regularization: some plans nearly decompose into parts.
 PATIENCE = 200
@@ -87,7 +87,7 @@ class Iteration:
         anderson = Anderson()
         over = cost  # or its active entries
         gathers = 3 if np.prod(cost.shape) > _LARGE and hasattr(cost, "active") else 0
-        f, state = finite(self.f * unit), self.g * unit
+        f, state = np.maximum(self.f * unit, NO_MASS), self.g * unit
         best = f, state
         while True:
             # large penalties make large constants, in which float32 would lose the rest; f takes them up
@@ -154,7 +154,7 @@ class Iteration:
         """Newton steps on the entries that are active now; whether they changed anything."""
         self.reg, unit = reg, LOG2_E / (reg * self.cost.scale)
         g = np.where(self.q > 0, self.g * unit, NO_MASS)
-        f, column_sums = self.cost.sweep(finite(self.f * unit), g, self.p, unit=unit)
+        f, column_sums = self.cost.sweep(np.maximum(self.f * unit, NO_MASS), g, self.p, unit=unit)
         self.f = np.where(self.p > 0, f / unit, -np.inf)
         self.error = float(np.abs(column_sums - self.q).sum())
         if self.error <= tol:

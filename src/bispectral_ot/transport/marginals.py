@@ -14,15 +14,10 @@ from bispectral_ot.errors import InputError
 
 Vector = NDArray[np.float64]
 LOG2_E = float(np.log2(np.e))
-# Exponent of an element without mass.
+# Exponent of an element without mass, in place of -inf, which compiled code does not support.
 NO_MASS = -1e30
 # Floor of a mass before its logarithm is taken.
 _TINY = 1e-300
-
-
-def finite(potential: Vector) -> Vector:
-    """Potential with a very low number in place of -inf, which compiled code does not support."""
-    return np.where(np.isneginf(potential), NO_MASS, potential)
 
 
 class Marginal:

@@ -14,12 +14,12 @@ from scipy.sparse import csr_array
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer, check_positive
-from bispectral_ot.costs import Cost, as_cost
+from bispectral_ot.costs import Cost
 from bispectral_ot.engines import Threads, row_blocks
 from bispectral_ot.errors import InputError, NotConvergedWarning, warn
 from bispectral_ot.transport.coupling import EntropicCoupling, SparseCoupling
 from bispectral_ot.transport.iteration import PATIENCE, STAGE_TOL, Iteration
-from bispectral_ot.transport.marginals import LOG2_E, Constraints, Marginal, Vector, as_weights, finite
+from bispectral_ot.transport.marginals import LOG2_E, NO_MASS, Constraints, Marginal, Vector, as_weights
 
 Matrix = NDArray[np.float64]
 # Above this regularization the iteration converges from anywhere; below, it is approached by halving from here.
@@ -107,7 +107,7 @@ class Sinkhorn:
             Whether a set is transported to itself, with a symmetric cost and the source weights: f and g are the same.
         state : File that gets the potentials every few seconds, to resume an interrupted solve; removed at the end.
         """
-        cost = as_cost(cost)
+        cost = cost if isinstance(cost, Cost) else Cost.from_matrix(cost)
         constraints = self._constraints(cost, (source_weights, target_weights), target_groups, symmetric)
         # for a set and itself, the potential of a cost of 0 is a better start than 0
         level = constraints.target.log_weights * (self.reg * cost.scale / LOG2_E)
@@ -227,7 +227,7 @@ class ExactTransport:
         """Compute the plan; see :meth:`Sinkhorn.solve`."""
         import ot
 
-        cost = as_cost(cost)
+        cost = cost if isinstance(cost, Cost) else Cost.from_matrix(cost)
         n, m = cost.shape
         p, q = as_weights(source_weights, n, "source_weights"), as_weights(target_weights, m, "target_weights")
         runtime.progress("transport", 0, 0)
@@ -319,5 +319,6 @@ class BatchedSinkhorn:
     def _value(self, found: Iteration) -> NDArray[np.float64]:
         """Dual value (k,), in the units of the cost: of second order in the marginal error."""
         sides = (found.constraints.source, found.f), (found.constraints.target, found.g)
-        values = [(side.weights * (finite(each * self._unit) - side.log_weights)).sum(axis=0) for side, each in sides]
+        exponents = [np.maximum(each * self._unit, NO_MASS) - side.log_weights for side, each in sides]
+        values = [(side.weights * each).sum(axis=0) for (side, _), each in zip(sides, exponents, strict=True)]
         return np.asarray(values[0] + values[1]) / self._unit
