@@ -68,8 +68,8 @@ def measure(n: int, *, reg: float, error: float) -> dict[str, Any]:
     """Seconds and errors of each method's fastest setting that is exact enough."""
     images = load("mnist").images[: 2 * n]
     sides = [Dataset(images[:n]), rotate_randomly(Dataset(images[n:]), seed=0)]
-    with FittedFeatures(sides, choose_features("global-bispectrum"), pca=_COMPONENTS) as space:
-        x, y = (np.array(each) for each in space.features)
+    space = FittedFeatures(sides, choose_features("global-bispectrum"), pca=_COMPONENTS)
+    x, y = (np.array(each) for each in space.features)
     scale = float(((x[:500, None] - x[:500]) ** 2).sum(axis=2).max())
     exact = ours(x, y, scale, reg, 1e-11)
     found: dict[str, Any] = {"images": n, "reg": reg, "error": error, "value": exact}

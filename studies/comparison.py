@@ -192,20 +192,20 @@ def _rates(config: Cell, datasets: list[Dataset]) -> Cell:
         )
     else:
         changed = _change(config["change"], other, random)
-    with FittedFeatures([clean, other, changed], choose_features(config["features"])) as space:
-        rejected = {"ours": 0, "mmd": 0, "mmd_median": 0}
-        for _ in range(config["repeats"]):
-            source = space.features[0][random.choice(len(clean), size, replace=False)]
-            drawn = random.choice(len(changed), size, replace=False)
-            is_changed = random.random(size) < config["share"]
-            target = space.features[2][drawn]
-            if config["share"] < 1:  # then both have the same images
-                target = np.where(is_changed[:, None], target, space.features[1][drawn])
-            costs = space.feature_map.distances_within(np.concatenate([source, target]), space.spec.metric)
-            pool = BatchedSinkhorn(costs, epsilon=DEFAULT_REG * cost_scale(costs))
-            rejected["ours"] += permutation_test(costs, pool, (size, size), _PERMUTATIONS, random) <= _LEVEL
-            rejected["mmd"] += mmd_p_value(costs, size, random, _MMD_WIDTHS) <= _LEVEL
-            rejected["mmd_median"] += mmd_p_value(costs, size, random) <= _LEVEL
+    space = FittedFeatures([clean, other, changed], choose_features(config["features"]))
+    rejected = {"ours": 0, "mmd": 0, "mmd_median": 0}
+    for _ in range(config["repeats"]):
+        source = space.features[0][random.choice(len(clean), size, replace=False)]
+        drawn = random.choice(len(changed), size, replace=False)
+        is_changed = random.random(size) < config["share"]
+        target = space.features[2][drawn]
+        if config["share"] < 1:  # then both have the same images
+            target = np.where(is_changed[:, None], target, space.features[1][drawn])
+        costs = space.feature_map.distances_within(np.concatenate([source, target]), space.spec.metric)
+        pool = BatchedSinkhorn(costs, epsilon=DEFAULT_REG * cost_scale(costs))
+        rejected["ours"] += permutation_test(costs, pool, (size, size), _PERMUTATIONS, random) <= _LEVEL
+        rejected["mmd"] += mmd_p_value(costs, size, random, _MMD_WIDTHS) <= _LEVEL
+        rejected["mmd_median"] += mmd_p_value(costs, size, random) <= _LEVEL
     return {name: count / config["repeats"] for name, count in rejected.items()}
 
 

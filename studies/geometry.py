@@ -229,8 +229,8 @@ def pairwise_distances(
 ) -> dict[str, NDArray[np.float64]]:
     """Distances (n, n) between the features of all images of a batch, for each metric; 0 on the diagonal."""
     choice = choose_features(preset.transformer(features), metric=metrics[0])
-    with FittedFeatures([Dataset(batch)], choice, normalize=False) as space:
-        return {metric: space.feature_map.distances_within(space.features[0], metric) for metric in metrics}
+    space = FittedFeatures([Dataset(batch)], choice, normalize=False)
+    return {metric: space.feature_map.distances_within(space.features[0], metric) for metric in metrics}
 
 
 def embed(turned: TurnedImages, features: str, metric: str, preset: Preset) -> dict[str, Any]:

@@ -118,11 +118,11 @@ def test_only_the_bispectrum_keeps_the_signal_up_to_translation():
 
 
 def test_joined_features_have_one_scale_each():
-    images = some_images(60)
-    join = Join("global-bispectrum", Encoder(convolution), weights=[1, 4]).fit(images)
+    images = some_images(20)  # too few to learn weights from
+    join = Join("global-bispectrum", Encoder(convolution)).fit(images)
     rows, part = join.transform(images), join.index_map_["part"]
     variances = [rows[:, part == each].var(axis=0).sum() for each in (0, 1)]
-    np.testing.assert_allclose(variances, [1, 4], rtol=0.02)
+    np.testing.assert_allclose(variances, [1, 1], rtol=0.02)
     assert join.symmetry is None
     assert Join("global-bispectrum", Orbit(convolution)).symmetry == "rotation"
 
@@ -191,7 +191,6 @@ def test_another_number_of_columns_and_a_damaged_model_are_refused(tmp_path):
     [
         (Orbit(convolution, "C0"), "order of the group"),
         (Orbit(convolution, "Q8"), "group must be a name"),
-        (Join("bispectrum", "pixels", weights=[1]), "2 numbers"),
         (Join("best-rotation", "pixels"), "cannot be joined"),
     ],
 )

@@ -32,13 +32,13 @@ def literal(space, i, j):
 
 @pytest.mark.parametrize(("features", "pca"), [("pixels", None), ("ring-bispectrum", None), ("pixels", 3), (PCA(5), 3)])
 def test_the_cost_between_any_two_sets(three, features, pca):
-    with FittedFeatures(three, choose_features(features, metric="l2"), pca=pca) as space:
-        for i, j in ((0, 1), (2, 0), (1, 1)):
-            np.testing.assert_allclose(space.cost(i, j).block(0, len(three[i])), literal(space, i, j), atol=1e-4)
-        distances = space.feature_map.distances_within(space.features[2], "l2")
-        np.testing.assert_allclose(distances, literal(space, 2, 2), atol=1e-4)
-        np.testing.assert_array_equal(distances, distances.T)
-        assert not np.diag(distances).any()
+    space = FittedFeatures(three, choose_features(features, metric="l2"), pca=pca)
+    for i, j in ((0, 1), (2, 0), (1, 1)):
+        np.testing.assert_allclose(space.cost(i, j).block(0, len(three[i])), literal(space, i, j), atol=1e-4)
+    distances = space.feature_map.distances_within(space.features[2], "l2")
+    np.testing.assert_allclose(distances, literal(space, 2, 2), atol=1e-4)
+    np.testing.assert_array_equal(distances, distances.T)
+    assert not np.diag(distances).any()
 
 
 @pytest.mark.parametrize("features", ["ring-bispectrum", make_pipeline(StandardScaler(), PCA(3))])

@@ -69,7 +69,9 @@ def test_inner_products_are_those_of_the_fields() -> None:
     """With all frequencies there are, nothing is lost: Parseval."""
     images = images_of(4, 16, 16)
     transformer = PolarSpectrum(n_rings=6, n_angles=19, max_frequency=9, edge_weight=0).fit(images)
-    rows, fields = transformer.transform(images), transformer._sampled_fields(images.reshape(4, -1).astype(np.float32))
+    rows, planes = transformer.transform(images), transformer._contents(images.reshape(4, -1).astype(np.float32))
+    down, across = transformer.filters_["blur"]
+    fields = transformer.sampler_.sample((down @ (planes @ across.T)).reshape(4, -1))
     fields = fields * np.sqrt(np.arange(6) + 0.5)[:, None]
     flat = fields.reshape(4, -1)
     flat /= np.linalg.norm(flat, axis=1, keepdims=True)

@@ -290,20 +290,20 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
     for statistics, dataset in zip(space.statistics, datasets, strict=True):
         if statistics.constant_images == len(dataset):
             raise InputError(f"all images of {dataset.name!r} are constant (blank); leave the set out.")
-    with space:
-        unlabelled = ground = GroundCost(space)
-        if options.labels:
-            with stages.measured("classes"):
-                classes = divergence.class_distances(ground, datasets, options.reg, seed=options.seed)
-                ground = GroundCost(space, *classes)
-        context = content_hash(
-            [__version__, sorted(hashes), options.to_json(), space.storage, choice.name, repr(choice.transformer)],
-            # the representation of a custom transformer need not tell what it computes
-            [] if options.features is None or isinstance(options.features, str) else list(space.features),
-        )
-        keys = [hashes[place] for place in order]
-        with stages.measured("transport"):
-            pairs, biases = PairwiseSolver(ground, unlabelled, keys, context, options, store).solve_all()
+    unlabelled = ground = GroundCost(space)
+    if options.labels:
+        with stages.measured("classes"):
+            classes = divergence.class_distances(ground, datasets, options.reg, seed=options.seed)
+            ground = GroundCost(space, *classes)
+    context = content_hash(
+        [__version__, sorted(hashes), options.to_json(), space.storage, choice.name, repr(choice.transformer)],
+        # the representation of a custom transformer need not tell what it computes
+        [] if options.features is None or isinstance(options.features, str) else list(space.features),
+    )
+    keys = [hashes[place] for place in order]
+    with stages.measured("transport"):
+        pairs, biases = PairwiseSolver(ground, unlabelled, keys, context, options, store).solve_all()
+    space.features.clear()  # their memory is for the tests
     named: list[Pair] = []
     changes: list[SymmetryTests] = []
     with stages.measured("symmetry tests"):

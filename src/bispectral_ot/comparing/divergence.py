@@ -149,9 +149,6 @@ class LabelledDistance(Distance):
         classes = self._classes[self._source_labels[start:stop]][:, self._target_labels]
         return np.asarray(self._distance.rows(start, stop) + classes)
 
-    def check_finite(self) -> None:  # noqa: D102
-        self._distance.check_finite()
-
 
 class GroundCost:
     """Costs between the sets of a feature space, all relative to one scale.

@@ -198,22 +198,25 @@ class Join(_SideBySide):
     Parameters
     ----------
     *parts : Names of features, transformers or encoders, at least two.
-    weights : Weight of each part; learned by default (``weights_``), or equal if no part has a symmetry with rotations.
+
+    Attributes
+    ----------
+    weights_ : weight of each part; 1 if no part has a symmetry with rotations
     """
 
     raw = True
     _learned = ("scale_", "parts_", "projections_", "weights_")
 
-    def __init__(self, *parts: Any, weights: Any = None) -> None:
-        self.parts, self.weights = parts, weights
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Weights; parts are positional."""
-        return {"weights": self.weights}
+        """No parameters: parts are positional."""
+        return {}
 
     def __sklearn_clone__(self) -> Self:
         """A copy that is not fitted."""
-        return type(self)(*self.parts, weights=self.weights)
+        return type(self)(*self.parts)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return f"Join({', '.join(map(repr, self._members()))})"
@@ -252,11 +255,6 @@ class Join(_SideBySide):
         super()._fit(rows)
 
     def _weights(self, images: NDArray[Any], features: list[Rows]) -> NDArray[np.float64]:
-        if self.weights is not None:
-            weights = np.asarray(self.weights, dtype=np.float64)
-            if weights.shape != (len(self.parts),) or not (np.isfinite(weights) & (weights >= 0)).all():
-                raise InputError(f"weights must be {len(self.parts)} numbers of at least 0, got {self.weights!r}.")
-            return weights
         symmetries = [str(part.symmetry) for part in self.parts_]
         turning = [each for each in symmetries if each.startswith(("rotation", "similarity"))]
         if not turning or len(images) < _JOIN_FEWEST:

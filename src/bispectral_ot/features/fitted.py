@@ -4,7 +4,6 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
@@ -150,7 +149,7 @@ class PixelStatistics(NamedTuple):
         return cls(int(counts.sum()), mean, std, int(constant.sum()))
 
 
-class FittedFeatures(AbstractContextManager["FittedFeatures"]):
+class FittedFeatures:
     """Features of any number of datasets by one normalization, one fitted transformer and one projection.
 
     ``feature_map`` is the map that was fitted, ``features`` are the rows (n, columns) of each set, ``statistics`` those
@@ -215,10 +214,6 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
             distance = self.feature_map.distance(self.features[0][:1], self.features[0][:1], spec.metric)
             self.settings["n_rotations"] = distance.phases.shape[1]  # type: ignore[attr-defined]
         self._warn_of_scales(datasets)
-
-    def __exit__(self, *error: object) -> None:
-        """Release the features and their files; costs computed from them stay usable."""
-        self.features = []
 
     def cost(self, source: int, target: int) -> Cost:
         """Cost between two of the sets, by their places."""

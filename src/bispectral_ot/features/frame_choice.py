@@ -95,7 +95,8 @@ def judge(
         for images, name, placement in zip(samples, names, placements, strict=True)
     ]
     quiet = warnings.catch_warnings(action="ignore")  # the match itself will warn
-    with quiet, runtime.running(progress=lambda *_: None), FittedFeatures(sets, spec) as space:
+    with quiet, runtime.running(progress=lambda *_: None):
+        space = FittedFeatures(sets, spec)
         rows = np.concatenate([np.asarray(part) for part in space.features])
         distances = space.feature_map.distances_within(rows, spec.metric)
     return evidence(np.sqrt(distances) if spec.metric == "sqeuclidean" else distances, len(sets[0]), labels)

@@ -166,8 +166,8 @@ class SteerableTransformer(BatchTransformer):
         contents *= np.abs(contents) >= ROUNDING  # the square root would enlarge rounding errors
         return contents.reshape(n, channels, *map(len, self.filters_["blur"]))
 
-    def _sampled_fields(self, rows: NDArray[Any]) -> Rows:
-        """Rows of images (n, pixels * channels) to fields (n, channels [+ 5], n_rings, n_angles)."""
+    def _coefficients(self, rows: NDArray[Any]) -> NDArray[np.complex64]:
+        """Rows of images (n, pixels * channels) to coefficients (n, n_frequencies, n_fields, n_rings)."""
         planes = self._contents(rows)
         n, channels, *grid = planes.shape
         (down, across), (slope_down, slope_across), (near_down, near_across), pool = self.filters_.values()
@@ -180,11 +180,7 @@ class SteerableTransformer(BatchTransformer):
             edge_fields(*flat)
             fields[:, channels:] = pool[0] @ (edges @ pool[1].T)
         samples = self.sampler_.sample(fields.reshape(n * self._n_fields, -1))
-        return samples.reshape(n, self._n_fields, self.n_rings, self.n_angles)
-
-    def _coefficients(self, rows: NDArray[Any]) -> NDArray[np.complex64]:
-        """Rows of images (n, pixels * channels) to coefficients (n, n_frequencies, n_fields, n_rings)."""
-        samples, channels = self._sampled_fields(rows), self._channels
+        samples = samples.reshape(n, self._n_fields, self.n_rings, self.n_angles)
         if self._n_fields > channels:
             angles = 2 * np.pi * np.arange(self.n_angles) / self.n_angles
             for place, multiple in ((channels + 1, 2), (channels + 3, 4)):
