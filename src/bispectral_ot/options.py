@@ -22,7 +22,7 @@ from bispectral_ot.memory import parse_bytes
 COMPARISON, TESTS, SOLVER, IMAGES, MEMORY, OUTPUT = "Comparison", "Tests", "Solver", "Images", "Memory", "Output"
 _Position = Literal["mirrors", "quarter turns", "rotation", "translation", "scale"]
 Change = Literal["nothing", "intensity", "sharpness", _Position, "all of these"]
-_ROOT_HELP = "Folder of the official IDX files; nothing is downloaded."
+_ROOT_HELP = "Folder with the official IDX files of named datasets; nothing is downloaded."
 _COUNT, _NATURAL = "of at least 1", "of at least 0"
 _BOUNDS = {"of at least": operator.ge, "of at most": operator.le, "above": operator.gt, "below": operator.lt}
 _NOUNS = {bool: "True or False", int: "an integer", float: "a number", str: "a string", Path: "a path"}
@@ -143,7 +143,7 @@ class MatchOptions(FeatureOptions):
     encoder: str | None = option(None, "Encoder to combine with the features: Python module:name, or an .onnx file.")
     marginals: checks.Marginals | None = option(
         None,
-        "Target marginal: balanced (fixed), estimated (class proportions from the target's labels), relaxed (free).",
+        "Mass of the targets: balanced (fixed), estimated (each class gets its estimated proportion), relaxed (free).",
         shown="estimated if TARGET has labels, else relaxed",
     )
     metric_learning: Literal["auto", "none"] = option(

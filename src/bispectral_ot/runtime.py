@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bispectral_ot.memory import default_budget, parse_bytes
+from bispectral_ot.memory import parse_bytes
 
 if TYPE_CHECKING:
     from bispectral_ot.engines import Engine
@@ -30,11 +30,6 @@ class Runtime:
     message: Callable[[str], object] = str
     memory: int | None = None
     engine: "Engine | None" = None
-
-    @property
-    def budget(self) -> int:
-        """Memory budget in bytes."""
-        return default_budget() if self.memory is None else self.memory
 
 
 _current: ContextVar[Runtime] = ContextVar("bispectral_ot_runtime", default=Runtime())  # noqa: B039 (frozen)

@@ -109,9 +109,6 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
 
     def _fit(self, rows: Any) -> Any:
         """Learn from rows (n, n_features_in_) after ``image_shape_`` is known; may return their features."""
-        self._set_columns()
-
-    def _set_columns(self) -> None:
         self.index_map_, self.feature_weights_ = self._prepare()
         self.n_features_out_ = len(self.index_map_)
 
@@ -155,7 +152,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         self.image_shape_, self.n_features_in_ = tuple(map(int, shape[0])), int(shape[1])
         for name in self._learned:
             setattr(self, name, learned[name])
-        self._set_columns()
+        BatchTransformer._fit(self, None)  # learns nothing
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:

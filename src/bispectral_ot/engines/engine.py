@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.errors import InputError
+from bispectral_ot.memory import default_budget
 
 _thread = threading.local()
 
@@ -49,7 +50,7 @@ class Threads:
 
     def budget(self) -> int:
         """Bytes for blocks and their inputs, in all processes together."""
-        return runtime.current().budget
+        return runtime.current().memory or default_budget()
 
     def map(
         self,

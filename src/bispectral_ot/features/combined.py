@@ -190,18 +190,15 @@ class Join(_SideBySide):
     Each part is put on its principal components and has total variance 1, times its weight. Variances of the rows of
     encoders are raised to the power 1/2 first, so that a few directions do not outweigh all others.
 
-    Weights are learned without labels, from images after random motions of the symmetry: ``r^2 min(1, 1.25 a)^3``, with
-    r the information about the identity of a moved image, relative to that of the best part, and a the least
-    ``o(q, p) / o(p, q)`` over all parts q that have at least half of its information, where ``o(p, q)`` are the odds
-    e / (1 - e) of the fraction e of the variance of part p that neighbours in part q explain.
+    The weights ``weights_`` are learned without labels, from images after random motions of the symmetry:
+    ``r^2 min(1, 1.25 a)^3``, with r the information about the identity of a moved image, relative to that of the best
+    part, and a the least ``o(q, p) / o(p, q)`` over all parts q that have at least half of its information, where
+    ``o(p, q)`` are the odds e / (1 - e) of the fraction e of the variance of part p that neighbours in part q explain.
+    They are 1 if no part has a symmetry with rotations, or if there are fewer than 32 images.
 
     Parameters
     ----------
     *parts : Names of features, transformers or encoders, at least two.
-
-    Attributes
-    ----------
-    weights_ : weight of each part; 1 if no part has a symmetry with rotations
     """
 
     raw = True

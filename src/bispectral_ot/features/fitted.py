@@ -210,9 +210,6 @@ class FittedFeatures:
         self.features = self._extract(sets, sum(map(len, datasets)), mapped=plan.mapped_features)
         self.settings |= {"transformer": repr(self.feature_map.transformer), "pca": pca}
         self.settings |= {"columns": int(self.features[0].shape[1]), "mapped_features": plan.mapped_features}
-        if spec.transformer.aligns:
-            distance = self.feature_map.distance(self.features[0][:1], self.features[0][:1], spec.metric)
-            self.settings["n_rotations"] = distance.phases.shape[1]  # type: ignore[attr-defined]
         self._warn_of_scales(datasets)
 
     def cost(self, source: int, target: int) -> Cost:
@@ -236,7 +233,6 @@ class FittedFeatures:
             rows = self.feature_map.weighted(self.feature_map(stacked(sample)))
         # a fixed order of rows makes the randomized solver give the same result for (A, B) and (B, A)
         rows = rows[np.lexsort(rows[:, : min(8, rows.shape[1])].T)]
-        # at most as many components as images
         found = PCA(min(pca, *rows.shape), random_state=0, copy=False).fit(rows)
         self.settings["kept_variance"] = min(float(np.nan_to_num(found.explained_variance_ratio_, nan=1).sum()), 1.0)
         components = np.ascontiguousarray(found.components_.T, dtype=np.float32)

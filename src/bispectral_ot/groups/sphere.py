@@ -300,7 +300,6 @@ class SphereBispectrum(BatchTransformer):
         n_signals = self.n_features_in_ // len(points)
         triples = sphere_triples(lmax, n_signals)
         self.invariants_ = TripleInvariants(triples, lmax)
-        # number of orders of the three pairs (l, s)
         pairs = np.stack(list(triples.values())).reshape(2, 3, -1)
         equal = (pairs[:, 1:] == pairs[:, :-1]).all(axis=0).sum(axis=0)
         return columns_table(**triples), np.array([6, 3, 1], dtype=np.float32)[equal]

@@ -20,6 +20,7 @@ from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.load import as_datasets, list_set
 from bispectral_ot.datasets.transforms import blank_sources
 from bispectral_ot.drawing import frame_html
+from bispectral_ot.engines import Threads
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
@@ -189,7 +190,7 @@ class Predictor:
         try:
             with zipfile.ZipFile(path) as packed:
                 size = sum(each.file_size for each in packed.infolist())
-            if size > runtime.current().budget:
+            if size > Threads().budget():
                 raise ValueError(f"its arrays take {size / 1e9:.1f} GB, more than the memory budget")
             entries = read_record(path)
             entries["target"] = Dataset(**entries["target"])

@@ -199,7 +199,6 @@ class SparseCoupling(Coupling):
 
     def _read(self, k: int, sources: Labels, targets: Labels) -> PlanSummary:
         n, cost, mass = self.shape[0], self.cost.block(0, self.shape[0]), self.to_dense()
-        # 1 if an element is of a class
         source_classes, target_classes = (side[:, None] == np.arange(side.max() + 1) for side in (sources, targets))
         top = np.argsort(-mass, axis=1, kind="stable")[:, :k]
         runtime.progress("summary", n, n)

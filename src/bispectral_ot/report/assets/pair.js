@@ -82,7 +82,7 @@ class PairView {
     const shares = sets.sharesOf(pair);
     const bar = (part) => make("td", { class: part < 0 ? "minus" : null }, part === null ? null : make("span", { class: "bar", "aria-hidden": "true", style: { "--share": Math.abs(part) / widest } }),
       make("span", { class: "amount" }, part === null ? "–" : shares(part)));
-    const table = make("table", { class: "bars" }, make("caption", {}, pair.distance > pair.error ? "Share of the distance" : "Contribution to the distance"),
+    const table = make("table", { class: "bars" }, make("caption", {}, pair.distance > pair.error ? "Fraction of the distance" : "Contribution to the distance"),
       make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "class"), ...sides.map((side) => make("th", { scope: "col", title: sets.names[side] }, shortened(sets.names[side], 20))))));
     const body = make("tbody", {}, ...rows.map(([name, parts]) => make("tr", {}, make("th", { scope: "row", title: name }, shortened(name, 24)), ...parts.map(bar))));
     table.append(body);
