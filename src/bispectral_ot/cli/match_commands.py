@@ -326,9 +326,8 @@ class MatchTask:
             warnings.simplefilter("ignore")  # about the few images of the trials
             for most in (50, 50, 500, 1500, 4500):  # images of each set; the first trial loads libraries
                 some = [each[evenly_spaced(len(each), most)] for each in positions]
-                if len(trials) > 1 and trials[-1][0] == (len(some[0]), len(some[1])):
-                    break  # all images were in the trial before
-                if trials and sum(trials[-1][1].values()) > _LONG_TRIAL:
+                whole = len(trials) > 1 and trials[-1][0] == (len(some[0]), len(some[1]))  # all were in the last one
+                if whole or (len(trials) > 1 and sum(trials[-1][1].values()) > _LONG_TRIAL):
                     break
                 found, content = self.write(Path(folder), (listings, some))
                 trials.append((found.coupling.shape, content["seconds"]))
