@@ -238,27 +238,25 @@ class PolarSpectrum(SteerableTransformer):
 
 
 class _Products(NamedTuple):
-    """Products of two or three coefficients: positions (2 or 3, n) in a row of coefficients, the real ones first."""
+    """Products of two or three coefficients, of which the last one is conjugated; the real products come first."""
 
-    positions: Index
+    positions: Index  # (2 or 3, n) in a row of coefficients
+    factors: Index  # the same in a row of coefficients followed by their conjugates
     n_real: int
     index_map: NDArray[np.void]
     weights: Rows
 
     @classmethod
-    def of(cls, positions: Any, is_complex: NDArray[np.bool_], weights: Index, **fields: Any) -> Self:
+    def of(cls, positions: Any, n_values: int, is_complex: NDArray[np.bool_], weights: Index, **fields: Any) -> Self:
         """Sort the real products to the front, and add columns for the imaginary parts of the others."""
         order, n_real = np.argsort(is_complex, kind="stable"), int((~is_complex).sum())
         of_columns = np.concatenate([order, order[n_real:]])
         columns = columns_table(**fields, part=0)[of_columns]
         columns["part"][len(order) :] = 1
-        return cls(np.stack(positions)[:, order], n_real, columns, weights[of_columns].astype(np.float32))
-
-    def fill(self, values: NDArray[np.complex64], out: Rows, first: int) -> None:
-        """Products of rows of coefficients, followed by their conjugates, of which the last factor is one."""
-        places = self.positions.copy()
-        places[-1] += values.shape[1] // 2
-        multiply(values, places, self.n_real, out, first)
+        positions = np.stack(positions)[:, order]
+        factors = positions.copy()
+        factors[-1] += n_values
+        return cls(positions, factors, n_real, columns, weights[of_columns].astype(np.float32))
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -333,13 +331,15 @@ class GlobalBispectrum(SteerableTransformer):
     def _make_pairs(self, fields: slice, number: int) -> _Products:
         """All products of two coefficients of equal frequency within some fields."""
         sizes = (self.max_frequency + 1, self._n_fields, self.n_rings)
-        position = np.arange(math.prod(sizes)).reshape(sizes)[:, fields].reshape(sizes[0], -1)
+        n_values = math.prod(sizes)
+        position = np.arange(n_values).reshape(sizes)[:, fields].reshape(sizes[0], -1)
         r, s = np.triu_indices(position.shape[1])
         positions = position[:, r].ravel(), position[:, s].ravel()
         k, r, s = np.repeat(np.arange(sizes[0]), len(r)), np.tile(r, sizes[0]), np.tile(s, sizes[0])
         weights = np.where(r == s, 1, 2) * np.where(k == 0, 1, 2)
         is_complex = (r != s) & (k > 0)
-        return _Products.of(positions, is_complex, weights, kind=PAIR, field=number, i=k, j=-1, r=r, s=s, t=-1)
+        columns = {"kind": PAIR, "field": number, "i": k, "j": -1, "r": r, "s": s, "t": -1}
+        return _Products.of(positions, n_values, is_complex, weights, **columns)
 
     def _make_triples(self, n_bands: int) -> _Products:
         """All products G[a, i] G[b, j] conj(G[c, i + j]) with 0 < i <= j or 0 = i = j, each once."""
@@ -351,7 +351,8 @@ class GlobalBispectrum(SteerableTransformer):
         # i and j change places, and all frequencies their signs
         weights = np.where((i == j) & (a == b), 1, 2) * np.where(j == 0, 1, 2)
         positions = tuple(frequency * n_bands + band for frequency, band in ((i, a), (j, b), (i + j, c)))
-        return _Products.of(positions, j > 0, weights, kind=TRIPLE, field=0, i=i, j=j, r=a, s=b, t=c)
+        columns = {"kind": TRIPLE, "field": 0, "i": i, "j": j, "r": a, "s": b, "t": c}
+        return _Products.of(positions, n_frequencies * n_bands, j > 0, weights, **columns)
 
     def _scratch_per_row(self) -> int:
         return super()._scratch_per_row() + (4 if self.symmetry == "rotation" else 24) * len(self.product_weights_)
@@ -365,11 +366,12 @@ class GlobalBispectrum(SteerableTransformer):
             edges = np.linspace(0, self.n_rings, self.n_bands + 1).astype(int)
             bands = [radial[:, :, start:stop].mean(axis=2) for start, stop in itertools.pairwise(edges)]
             means = np.stack(bands, axis=2).reshape(n, -1)
-            self._parts[0].fill(compress(means, 2 * self.power / 3), products, 0)
+            triples = self._parts[0]
+            multiply(compress(means, 2 * self.power / 3), triples.factors, triples.n_real, products, 0)
             products[:, : stops[0]] *= np.float32(self.triple_weight)
         both = compress(np.ascontiguousarray(coefficients).reshape(n, -1), self.power)
         for pairs, start in zip(self._parts[1:], stops[:-1], strict=True):
-            pairs.fill(both, products, int(start))
+            multiply(both, pairs.factors, pairs.n_real, products, int(start))
         weights = self.product_weights_
         vanishing = np.empty((2, n), dtype=np.bool_)
         length = math.hypot(1, self.edge_weight)

@@ -193,13 +193,10 @@ class RidgeRegression(NamedTuple):
                 scores[members] -= influence[block] @ np.linalg.solve(precision[block], last[members])
             return np.ascontiguousarray(coefficients), alone.astype(np.float64), scores.astype(np.float64)
 
-        def error(ridge: float) -> float:
-            errors = trials[ridge][1] - wanted[:, -k:].T
-            return float((np.square(errors).sum(axis=1) / inverse_weights[-k:]).mean())
-
         small = np.concatenate([tall[len(at) - k : len(at) + k, -k:], wanted[:, -k:]])
         trials = {ridge: solved(small.copy(), ridge) for ridge in _RIDGES}
-        best = min(_RIDGES, key=error)
+        squares = {ridge: np.square(alone - wanted[:, -k:].T).sum(axis=1) for ridge, (_, alone, _) in trials.items()}
+        best = min(_RIDGES, key=lambda ridge: float((squares[ridge] / inverse_weights[-k:]).mean()))
         coefficients, scores, _ = solved(tall, best)
         return cls(at, coefficients, width), scores, trials[best][2]
 
@@ -328,30 +325,28 @@ def fit_class_model(
     own = codes[moved]
     if len(fitted.features) == 2:
         fitted.features.append(np.array(fitted.features[1][moved]))
-    see, metric = fitted.feature_map, fitted.spec.metric
+    see, metric, rows = fitted.feature_map, fitted.spec.metric, fitted.features[1]
     learn = learn and not see.transformer.aligns
 
     def some(most: int) -> Index:
         """Positions of all left-out targets and of others."""
         return np.union1d(moved, distinct[balanced_rows(codes[distinct], most)])
 
-    def targets(at: Index) -> Rows:
-        return see.plain(np.asarray(fitted.features[1][at]))
-
     within = ridge = None
     if learn:
         turned = np.array(see.plain(np.asarray(fitted.features[2])))  # a copy: rows are mapped in place below
         if metric in ("l2", "sqeuclidean"):
-            at = some(2048 if fitted.features[1].shape[1] > 2048 else 8192)  # limits the time of the decomposition
-            within = WithinClass.fit(targets(at), codes[at], len(names), np.searchsorted(at, moved), turned)
+            at = some(2048 if rows.shape[1] > 2048 else 8192)  # limits the time of the decomposition
+            at_moved, plain = np.searchsorted(at, moved), see.plain(np.asarray(rows[at]))
+            within = WithinClass.fit(plain, codes[at], len(names), at_moved, turned)
         at = some(CENTRES)
-        ridge, *regressed = RidgeRegression.fit(targets(at), codes, at, moved, turned)
+        ridge, *regressed = RidgeRegression.fit(see.plain(np.asarray(rows[at])), codes, at, moved, turned)
     shrinkage = 1.0
     if within is not None:  # the shrinkage that maximizes the likelihood of left-out targets
         at = some(CHOOSING)
         chosen = np.bincount(codes[at], minlength=len(names)).astype(np.float64)
         losses = []
-        for distances in within.distances(targets(at), SHRINKAGES, metric):
+        for distances in within.distances(see.plain(np.asarray(rows[at])), SHRINKAGES, metric):
             scores = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names))[0]
             losses.append(fit_calibration(scores, own, chosen, biases=False)[1])
             runtime.progress("metric", len(losses), len(SHRINKAGES))
