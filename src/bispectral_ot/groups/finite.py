@@ -49,7 +49,7 @@ def _decompose(group: "FiniteGroup", rng: np.random.Generator) -> list[Irrep] | 
     steps = np.diff(values) > 1e-9 * np.abs(values).max()
     spaces = np.split(vectors, np.flatnonzero(steps) + 1, axis=1)
 
-    _, class_of, sizes = np.unique(group.class_labels, return_inverse=True, return_counts=True)
+    _, class_of, sizes = np.unique(group.conjugacy_class, return_inverse=True, return_counts=True)
     irreps: list[Irrep] = []
     seen: list[NDArray[np.float64]] = []
     for space in spaces:
@@ -147,7 +147,7 @@ class FiniteGroup:
         return self
 
     @cached_property
-    def class_labels(self) -> IntArray:
+    def conjugacy_class(self) -> IntArray:
         """First element of the conjugacy class ``{x * g * x^-1}`` of each element g."""
         return self.table[self.table, self.inverse[:, None]].min(axis=0)
 

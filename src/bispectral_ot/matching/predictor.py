@@ -20,7 +20,6 @@ from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.load import as_datasets, list_set
 from bispectral_ot.datasets.transforms import blank_sources
 from bispectral_ot.drawing import frame_html
-from bispectral_ot.engines import Threads
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
@@ -28,6 +27,7 @@ from bispectral_ot.features.fitted import check_sizes
 from bispectral_ot.matching.class_model import ClassModel, RidgeRegression
 from bispectral_ot.matching.outliers import OutlierReference, OutlierScores
 from bispectral_ot.matching.source_classes import ProportionEstimate, SourceClasses
+from bispectral_ot.memory import default_budget
 from bispectral_ot.poses import Poses, estimate_poses, find_motions
 from bispectral_ot.store import read_record, write_record
 from bispectral_ot.transport import EntropicCoupling
@@ -190,7 +190,7 @@ class Predictor:
         try:
             with zipfile.ZipFile(path) as packed:
                 size = sum(each.file_size for each in packed.infolist())
-            if size > Threads().budget():
+            if size > (runtime.current().memory or default_budget()):
                 raise ValueError(f"its arrays take {size / 1e9:.1f} GB, more than the memory budget")
             entries = read_record(path)
             entries["target"] = Dataset(**entries["target"])
