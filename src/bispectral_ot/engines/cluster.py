@@ -58,10 +58,7 @@ class Dask(Threads):
         if different:
             raise ClusterError(f"the versions of the cluster differ: {'; '.join(different)}. Install the same ones.")
 
-    @property
-    def processes(self) -> int:
-        """Number of workers."""
-        return len(self._threads())
+    processes = property(lambda self: len(self._threads()), doc="Number of workers.")
 
     def budget(self) -> int:
         """Memory of all workers; by default 60 % of their limits, at which they begin to write to their disks."""

@@ -43,10 +43,7 @@ class Threads:
     Other engines are subclasses with the same methods.
     """
 
-    @property
-    def processes(self) -> int:
-        """Number of processes that share the work, each with its own memory."""
-        return 1
+    processes = 1  # that share the work, each with its own memory
 
     def budget(self) -> int:
         """Bytes for blocks and their inputs, in all processes together."""

@@ -461,7 +461,7 @@ def calibrated(calibration: Vector, scores: Vector, counts: Vector) -> Vector:
     ``log p(image | class) = sum_s weights_s score_s + slope log(count) + bias + const``.
     """
     weights, slope, biases = np.split(calibration, [scores.shape[2], scores.shape[2] + 1])
-    return np.where(counts > 0, scores @ weights + slope * _log(counts) + biases, -np.inf)
+    return np.where(counts > 0, scores @ weights + slope * np.log(np.maximum(counts, 1)) + biases, -np.inf)
 
 
 def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bool = True) -> tuple[Vector, float]:
@@ -478,7 +478,7 @@ def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bo
     if not biases:  # a sample is enough for a few weights
         some = evenly_spaced(len(labels), max(256, 2**18 // n_classes))
         scores, labels = scores[some], labels[some]
-    log_counts = _log(counts - 1)
+    log_counts = np.log(np.maximum(counts - 1, 1))
     # pseudo-counts (Platt, 1999) keep weights finite if all elements are classified correctly
     error = 1 / (len(labels) + 2)
     others = max(int((present > 0).sum()) - 1, 1)
@@ -506,12 +506,8 @@ def _scores(sums: Rows, counts: Vector) -> Vector:
     """Logarithms of class means from kernel sums (n, classes, 3), the largest of each row 0."""
     highest = sums.max(axis=1, keepdims=True)
     relative = np.maximum(sums / np.where(highest > 0, highest, 1), np.float32(TINY))
-    return _relative(np.log(relative, dtype=np.float64) - _log(counts)[:, None])
+    return _relative(np.log(relative, dtype=np.float64) - np.log(np.maximum(counts, 1))[:, None])
 
 
 def _relative(scores: Vector) -> Vector:
     return scores - scores.max(axis=1, keepdims=True)
-
-
-def _log(counts: Vector) -> Vector:
-    return np.log(np.maximum(counts, 1))
