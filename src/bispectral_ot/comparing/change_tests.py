@@ -58,6 +58,7 @@ _SENTENCES = {
     "explained classes": "{found}. Allowing for {changes}, no other difference is found.",
     "changed": "{found}. No change that was tested explains it: the content is different{untested}.",
     "changed classes": "{found}. Images of the same classes differ as well (p = {within:.3g}).",
+    "undecided classes": "{found}. Undecided whether images of the same classes differ, of which there are too few.",
     "undecided distance": "{found}. Undecided what changed: the test of all features finds no difference ({plain}).",
     "undecided several": "{found}. Undecided which change explains it: {changes}.",
     "undecided conflict": "Undecided whether {both} differ: the test of all features finds no difference ({plain}), "
@@ -125,6 +126,8 @@ class SymmetryTests:
         p_values, level, adjusted = self.p_values, self.level, self.adjusted
         differing = {name for name in _FIRST if adjusted.get(name, 1.0) <= level}
         if CLASSES in differing:
+            if PROPORTIONS not in p_values:
+                return Verdict("undecided", reason=CLASSES)
             only = p_values[PROPORTIONS] > level
             return Verdict("explained", (PROPORTIONS,), CLASSES) if only else Verdict("changed", reason=CLASSES)
         if differing:
@@ -221,7 +224,10 @@ def symmetry_tests(
         classes = sorted({*source.classes, *target.classes})
         places = [np.array([classes.index(name) for name in each.classes]) for each in sets]
         labels = [place[each.labels] for place, each in zip(places, sets, strict=True)]
-    names = [name for name in CHANGES if name not in left_out] + ([PROPORTIONS, CLASSES] if labels else [])
+        counts = [np.bincount(each, minlength=len(classes)) for each in labels]
+        if (alike := int(np.minimum(*counts).sum())) < FEWEST:
+            left_out[PROPORTIONS] = f"the sets have only {alike} images of the same classes"
+    names = [name for name in (*CHANGES, *([PROPORTIONS, CLASSES] if labels else [])) if name not in left_out]
     tests = len(names) - (PROPORTIONS in names)
     fewest = int(np.ceil(tests / level - 1e-9)) - 1
     if permutations < fewest:
@@ -300,6 +306,8 @@ def _block_features(
     _block: Block, images: Images, maps: Maps, allowed: frozenset[str], again: str | float | None, limits: Limits
 ) -> list[Rows]:
     turn = "turn" in allowed
+    if turn and "shift" in allowed:  # which would move filled corners into the disk
+        images = resampling.without_corners(images)
     if isinstance(again, float):
         images = resampling.blurred(images, again)
     elif again is not None:
@@ -369,8 +377,6 @@ def _equal_proportions_test(
         for part, each in zip(parts, members, strict=True):
             part.append(each[: min(map(len, members))])
     size = sum(map(len, parts[0]))
-    if size < FEWEST:
-        return 1.0
     # exchanges the two images at a position, which are of one class
     swaps = random.random((permutations + 1, size)) < 0.5
     swaps[0] = False
