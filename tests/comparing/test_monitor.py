@@ -86,6 +86,11 @@ def test_bad_batches_are_explained(monitor, batch, message):
         monitor.update(batch)
 
 
+def test_a_reference_of_equal_images_is_refused():
+    with pytest.raises(bot.InputError, match="a reference with variation"):
+        Monitor.fit(np.zeros((40, 8, 8)))
+
+
 def test_the_log_grows(tmp_path):
     for name in ("monday", "=tuesday"):
         append_results(tmp_path / "log.csv", [BatchResult(name, 20, 1.5, 1.0, "rotation", "turned, all")])

@@ -215,6 +215,13 @@ def test_filled_corners_are_no_change_of_content():
     assert change_test(np.split(images[..., None].astype("f4"), 2), CHANGES["all of these"], 39, random) > 0.05
 
 
+def test_blank_images_hide_no_change():
+    """Four of five images are blank: kernels had no width, and nothing was found."""
+    images = np.zeros((160, 12, 12, 1), np.float32)
+    images[::5] = np.random.default_rng(0).random((32, 12, 12, 1)) * np.repeat([0.3, 1.0], 16)[:, None, None, None]
+    assert change_test(np.split(images, 2), CHANGES["nothing"], 39, np.random.default_rng(1)) == 1 / 40
+
+
 def test_sharpness_is_measured_on_images_of_all_classes():
     images = np.random.default_rng(0).random((600, 16, 16, 1)).astype(np.float32)
     images[300:] = resampling.blurred(images[300:], 1.0)

@@ -353,8 +353,8 @@ def fourier_frequencies(groups: Sequence[Rows], random: Random) -> Rows:
         drawn = rows[some] - rows[some].mean(axis=0, dtype=np.float64)
         products = drawn @ drawn.T
         squares = products.diagonal() + products.diagonal()[:, None] - 2 * products
-        median = float(np.median(squares[np.triu_indices(len(some), 1)]))
-        scales = np.sqrt(2 / (np.array(_WIDTHS) * median)) if median > 1e-9 else np.zeros(len(_WIDTHS))
+        apart = squares[squares > 1e-9]  # most images may be equal, such as blank ones
+        scales = np.sqrt(2 / (np.array(_WIDTHS) * np.median(apart))) if len(apart) else np.zeros(len(_WIDTHS))
         normal = random.standard_normal((rows.shape[1], len(_WIDTHS), _FREQUENCIES), dtype=np.float32)
         found.append(normal * scales[:, None].astype(np.float32))
     return np.concatenate(found).reshape(-1, len(_WIDTHS) * _FREQUENCIES)
