@@ -25,7 +25,7 @@ from bispectral_ot.comparing.divergence import Random, p_value
 from bispectral_ot.comparing.resampling import Images, Limits, Maps, Rows
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import check_flat
-from bispectral_ot.datasets.transforms import count_shared, has_background
+from bispectral_ot.datasets.transforms import count_copies, has_background
 from bispectral_ot.engines.engine import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.store import content_hash, dataset_hash
@@ -224,9 +224,8 @@ def symmetry_tests(
         classes = sorted({*source.classes, *target.classes})
         places = [np.array([classes.index(name) for name in each.classes]) for each in sets]
         labels = [place[each.labels] for place, each in zip(places, sets, strict=True)]
-        counts = [np.bincount(each, minlength=len(classes)) for each in labels]
-        if (alike := int(np.minimum(*counts).sum())) < FEWEST:
-            left_out[PROPORTIONS] = f"the sets have only {alike} images of the same classes"
+        if np.minimum(*(np.bincount(each, minlength=len(classes)) for each in labels)).sum() < FEWEST:
+            left_out[PROPORTIONS] = f"fewer than {FEWEST} images of each set are of the same classes"
     names = [name for name in (*CHANGES, *([PROPORTIONS, CLASSES] if labels else [])) if name not in left_out]
     tests = len(names) - (PROPORTIONS in names)
     fewest = int(np.ceil(tests / level - 1e-9)) - 1
@@ -306,8 +305,8 @@ def _block_features(
     _block: Block, images: Images, maps: Maps, allowed: frozenset[str], again: str | float | None, limits: Limits
 ) -> list[Rows]:
     turn = "turn" in allowed
-    if turn and "shift" in allowed:  # which would move filled corners into the disk
-        images = resampling.without_corners(images)
+    if turn and "shift" in allowed:  # which would move corners that an editor filled into the disk
+        images = np.where(resampling.disk(images)[:, :, None], images, resampling.rim_levels(images))
     if isinstance(again, float):
         images = resampling.blurred(images, again)
     elif again is not None:
@@ -376,12 +375,11 @@ def _equal_proportions_test(
         members = [random.permutation(np.flatnonzero(each == label)) for each in labels]
         for part, each in zip(parts, members, strict=True):
             part.append(each[: min(map(len, members))])
-    size = sum(map(len, parts[0]))
-    # exchanges the two images at a position, which are of one class
-    swaps = random.random((permutations + 1, size)) < 0.5
-    swaps[0] = False
-    one = np.where(swaps, -1 / size, 1 / size).astype(np.float32)
     chosen = [each[np.concatenate(part)] for each, part in zip(images, parts, strict=True)]
+    # exchanges the two images at a position, which are of one class
+    swaps = random.random((permutations + 1, len(chosen[0]))) < 0.5
+    swaps[0] = False
+    one = np.where(swaps, -1, 1).astype(np.float32) / len(chosen[0])
     source, target = (features_allowing_for(each, frozenset(), random) for each in chosen)
     return permutation_p_value((source, target), np.concatenate([one, -one], axis=1), int(random.integers(2**63)))
 
@@ -403,6 +401,6 @@ def _check_sets(sets: Sequence[Dataset]) -> None:
     sizes = [(*each.images.shape[1:], 1)[:3] for each in sets]
     if sizes[0] != sizes[1]:
         raise InputError(f"symmetry tests need images of one size, but these are {sizes[0]} and {sizes[1]}.")
-    if shared := count_shared(*sets):
+    if shared := count_copies(*sets) - sum(map(count_copies, sets)):
         problem = f"{shared} images of {sets[0].name!r} are also in {sets[1].name!r}"
         raise InputError(f"{problem}; a test needs independent samples: leave them out of one of the sets.")

@@ -149,11 +149,6 @@ def rim_levels(images: Images) -> Images:
     return np.asarray(np.median(images[:, rim], axis=1)[:, None, None])
 
 
-def without_corners(images: Images) -> Images:
-    """Images with the level of the rim beyond the disk, where an editor may have filled corners."""
-    return np.where(disk(images)[:, :, None], images, rim_levels(images))
-
-
 def _grid(height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     y, x = np.mgrid[:height, :width]
     return y - (height - 1) / 2, x - (width - 1) / 2

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -61,19 +60,10 @@ def half_positions(dataset: Any, *, seed: int = 0, per_class: int | None = None)
     return source, target
 
 
-def count_shared(source: Dataset, target: Dataset) -> int:
-    """Number of images of ``source`` that are also in ``target``, pixel by pixel; constant images do not count."""
-    one, other = _digests(source, target)
-    known = {*other} - {b""}
-    return sum(each in known for each in one)
-
-
-def warn_of_dependence(sets: Sequence[Dataset]) -> None:
-    """Warn of images that are in two sets or twice in one, from which no p-value and no interval is right."""
-    digests = [digest for side in _digests(*sets) for digest in side if digest]
-    if copies := len(digests) - len({*digests}):
-        problem = f"{copies:,} of the {sum(map(len, sets)):,} images are copies of others, in their set or another one"
-        warn(f"{problem}; p-values and intervals need independent images: keep one of each.")
+def count_copies(*sets: Dataset) -> int:
+    """Number of images that are copies of others, in their set or another one; constant images do not count."""
+    found = [digest for digests in _digests(*sets) for digest in digests if digest]
+    return len(found) - len({*found})
 
 
 def _digests(*sides: Dataset) -> list[list[bytes]]:
