@@ -35,11 +35,10 @@ def test_irreps_are_a_full_set_of_unitary_homomorphisms(name):
             unit = np.tile(np.eye(irrep.shape[1]), (group.order, 1, 1))
             np.testing.assert_allclose(irrep @ irrep.conj().swapaxes(1, 2), unit, atol=1e-12)
             np.testing.assert_allclose(irrep[:, None] @ irrep[None], irrep[group.table], atol=1e-12)
-        assert len(group.irreps) == len(group.conjugacy_classes)
+        assert len(group.irreps) == len(np.unique(group.conjugacy_class))
         gram = group.characters @ group.characters.conj().T / group.order
         np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-12)
-        for members in group.conjugacy_classes:
-            np.testing.assert_allclose(np.ptp(group.characters[:, members].real, axis=1), 0, atol=1e-12)
+        np.testing.assert_allclose(group.characters, group.characters[:, group.conjugacy_class], atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["Z/8", "D_6", "Q_8", "A_4", "O"])
@@ -107,7 +106,8 @@ def test_relations_of_named_groups():
     symmetric = SymmetricGroup(3)
     p, q, product = (symmetric.permutations.tolist().index(each) for each in ([1, 2, 0], [1, 0, 2], [2, 1, 0]))
     assert symmetric.table[p, q] == product  # x -> p[q[x]]
-    assert sorted(map(len, example("S_4").conjugacy_classes)) == [1, 3, 6, 6, 8]  # cycle types
+    _, sizes = np.unique(example("S_4").conjugacy_class, return_counts=True)
+    assert sorted(sizes) == [1, 3, 6, 6, 8]  # cycle types
     _, i, j, k, minus_one, *_ = range(8)
     table = quaternion_table()
     assert (table[i, j], table[j, i], table[i, i], table[k, k]) == (k, k + 4, minus_one, minus_one)

@@ -126,10 +126,9 @@ class SymmetryTests:
         p_values, level, adjusted = self.p_values, self.level, self.adjusted
         differing = {name for name in _FIRST if adjusted.get(name, 1.0) <= level}
         if CLASSES in differing:
-            if PROPORTIONS not in p_values:
-                return Verdict("undecided", reason=CLASSES)
-            only = p_values[PROPORTIONS] > level
-            return Verdict("explained", (PROPORTIONS,), CLASSES) if only else Verdict("changed", reason=CLASSES)
+            if p_values.get(PROPORTIONS, 0) > level:
+                return Verdict("explained", (PROPORTIONS,), CLASSES)
+            return Verdict("changed" if PROPORTIONS in p_values else "undecided", reason=CLASSES)
         if differing:
             fits = [name for name in p_values if CHANGES.get(name) and adjusted[name] > level]
             smallest = [name for name in fits if not any(CHANGES[other] < CHANGES[name] for other in fits)]

@@ -49,7 +49,7 @@ def _decompose(group: "FiniteGroup", rng: np.random.Generator) -> list[Irrep] | 
     steps = np.diff(values) > 1e-9 * np.abs(values).max()
     spaces = np.split(vectors, np.flatnonzero(steps) + 1, axis=1)
 
-    _, class_of, sizes = np.unique(group._class_labels, return_inverse=True, return_counts=True)
+    _, class_of, sizes = np.unique(group.conjugacy_class, return_inverse=True, return_counts=True)
     irreps: list[Irrep] = []
     seen: list[NDArray[np.float64]] = []
     for space in spaces:
@@ -147,13 +147,8 @@ class FiniteGroup:
         return self
 
     @cached_property
-    def conjugacy_classes(self) -> list[IntArray]:
-        """Conjugacy classes ``{x * g * x^-1}`` as arrays of elements, in the order of their first element."""
-        return [np.flatnonzero(self._class_labels == first) for first in np.unique(self._class_labels)]
-
-    @cached_property
-    def _class_labels(self) -> IntArray:
-        """First element of the conjugacy class of each element."""
+    def conjugacy_class(self) -> IntArray:
+        """First element of the conjugacy class ``{x * g * x^-1}`` of each element g."""
         return self.table[self.table, self.inverse[:, None]].min(axis=0)
 
     @cached_property
