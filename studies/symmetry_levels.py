@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.comparing.change_tests import CHANGES, features_allowing_for, permutation_p_value, relabellings
-from bispectral_ot.comparing.resampling import INTERPOLATIONS
+from bispectral_ot.comparing.resampling import INTERPOLATIONS, matching_blurs
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.store import Store, content_hash, dataset_hash
@@ -26,6 +26,7 @@ from bispectral_ot.store import Store, content_hash, dataset_hash
 FILLS = ("zero", "mean", "edge", "reflect")
 KINDS = ("bilinear", "bicubic", "lanczos", "nearest")
 _LEVEL, _PERMUTATIONS = 0.05, 99
+_BLUR = "blur"  # the version with both sides blurred to one sharpness
 
 Stack = NDArray[np.float32]
 Cell = dict[str, Any]
@@ -92,12 +93,16 @@ def _rates(pool: Dataset, kind: str, fill: str, counts: dict[int, int]) -> Cell:
     sides = [(side[..., None] - low) / (high - low) for side in (plain, changed)]
     again = [] if fill == "same" else [*INTERPOLATIONS]
     versions = [(None, None), *((name, None) for name in again), *((None, name) for name in again)]
+    versions += [(_BLUR, _BLUR)] if again else []
+    blurs = matching_blurs(sides)  # of all images, those of a draw differ little
     allowed = [frozenset[str](), CHANGES["intensity"]] if fill == "same" else [CHANGES["rotation"]]
 
-    def features(images: Stack, name: str | None) -> list[Stack]:
+    def features(images: Stack, name: str | float | None) -> list[Stack]:
         return [rows for each in allowed for rows in features_allowing_for(images, each, random, again=name)]
 
     groups = [{name: features(side, name) for name in (None, *again)} for side in sides]
+    for each, side, blur in zip(groups, sides, blurs, strict=True):
+        each[_BLUR] = features(side, blur)
     kept = np.ones(len(pool), dtype=bool)
     if fill == "class removed" and pool.labels is not None:
         kept = pool.labels != 0

@@ -68,8 +68,10 @@ def test_a_monitor_comes_back_from_its_file(digits, monitor, tmp_path):
     assert again.update(digits[1040:1080]) == monitor.update(digits[1040:1080])  # which both remember the first
 
 
-def test_damaged_files_are_refused(monitor, tmp_path):
+def test_damaged_files_and_references_of_equal_images_are_refused(monitor, tmp_path):
     path = tmp_path / "monitor.npz"
+    with pytest.raises(bot.InputError, match="a reference with variation"):
+        Monitor.fit(np.zeros((40, 8, 8)))
     with pytest.raises(bot.InputError, match="no monitor at"):
         Monitor.load(path)
     path.write_bytes(b"nothing")

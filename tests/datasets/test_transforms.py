@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 from bispectral_ot.datasets import Dataset, center, load, normalize, rotate, rotate_randomly, split_halves
-from bispectral_ot.datasets.transforms import count_shared, warn_of_copies
+from bispectral_ot.datasets.transforms import count_copies, warn_of_copies
 from bispectral_ot.errors import DataWarning, InputError
 
 
@@ -137,12 +137,12 @@ def test_halves_that_cannot_be():
 def test_images_on_both_sides_are_counted():
     digits = load("digits")
     source, target = split_halves(digits)
-    assert count_shared(source, target) == 0
-    assert count_shared(digits, target) == len(target)
+    assert count_copies(source, target) == 0
+    assert count_copies(digits, target) == len(target)
     both = Dataset(np.concatenate([source.images[:5], target.images[:3]]))
-    assert count_shared(both, replace(target, images=target.images.astype(np.float32))) == 3
+    assert count_copies(both, replace(target, images=target.images.astype(np.float32))) == 3
     blank = Dataset(np.zeros((4, 8, 8), np.uint8))
-    assert (count_shared(blank, blank), count_shared(blank, Dataset(np.ones((4, 8, 9))))) == (0, 0)
+    assert (count_copies(blank, blank), count_copies(blank, Dataset(np.ones((4, 8, 9))))) == (0, 0)
 
 
 def test_copies_of_an_image_in_its_class_are_found():

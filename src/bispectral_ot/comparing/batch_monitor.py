@@ -107,6 +107,8 @@ class Monitor:
         random = np.random.default_rng(seed)
         groups = tests.features_allowing_for(scaled(images, limits), CHANGES[allowing_for], random)
         frequencies = tests.fourier_frequencies(groups, random)
+        if not frequencies.any():
+            raise InputError("all images of the reference are the same; a monitor needs a reference with variation.")
         core = tests.fourier_embedding(groups, frequencies)
         mean = core.mean(axis=0, dtype=np.float64)
         centred = np.moveaxis(core - mean.astype(np.float32), 1, 0)

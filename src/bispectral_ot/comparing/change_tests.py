@@ -25,7 +25,7 @@ from bispectral_ot.comparing.divergence import Random, p_value
 from bispectral_ot.comparing.resampling import Images, Limits, Maps, Rows
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import check_flat
-from bispectral_ot.datasets.transforms import count_shared, has_background
+from bispectral_ot.datasets.transforms import count_copies, has_background
 from bispectral_ot.engines.engine import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.store import content_hash, dataset_hash
@@ -58,6 +58,7 @@ _SENTENCES = {
     "explained classes": "{found}. Allowing for {changes}, no other difference is found.",
     "changed": "{found}. No change that was tested explains it: the content is different{untested}.",
     "changed classes": "{found}. Images of the same classes differ as well (p = {within:.3g}).",
+    "undecided classes": "{found}. Undecided whether images of the same classes differ, of which there are too few.",
     "undecided distance": "{found}. Undecided what changed: the test of all features finds no difference ({plain}).",
     "undecided several": "{found}. Undecided which change explains it: {changes}.",
     "undecided conflict": "Undecided whether {both} differ: the test of all features finds no difference ({plain}), "
@@ -125,8 +126,9 @@ class SymmetryTests:
         p_values, level, adjusted = self.p_values, self.level, self.adjusted
         differing = {name for name in _FIRST if adjusted.get(name, 1.0) <= level}
         if CLASSES in differing:
-            only = p_values[PROPORTIONS] > level
-            return Verdict("explained", (PROPORTIONS,), CLASSES) if only else Verdict("changed", reason=CLASSES)
+            if p_values.get(PROPORTIONS, 0) > level:
+                return Verdict("explained", (PROPORTIONS,), CLASSES)
+            return Verdict("changed" if PROPORTIONS in p_values else "undecided", reason=CLASSES)
         if differing:
             fits = [name for name in p_values if CHANGES.get(name) and adjusted[name] > level]
             smallest = [name for name in fits if not any(CHANGES[other] < CHANGES[name] for other in fits)]
@@ -221,7 +223,9 @@ def symmetry_tests(
         classes = sorted({*source.classes, *target.classes})
         places = [np.array([classes.index(name) for name in each.classes]) for each in sets]
         labels = [place[each.labels] for place, each in zip(places, sets, strict=True)]
-    names = [name for name in CHANGES if name not in left_out] + ([PROPORTIONS, CLASSES] if labels else [])
+        if np.minimum(*(np.bincount(each, minlength=len(classes)) for each in labels)).sum() < FEWEST:
+            left_out[PROPORTIONS] = f"fewer than {FEWEST} images of each set are of the same classes"
+    names = [name for name in (*CHANGES, *([PROPORTIONS, CLASSES] if labels else [])) if name not in left_out]
     tests = len(names) - (PROPORTIONS in names)
     fewest = int(np.ceil(tests / level - 1e-9)) - 1
     if permutations < fewest:
@@ -300,6 +304,8 @@ def _block_features(
     _block: Block, images: Images, maps: Maps, allowed: frozenset[str], again: str | float | None, limits: Limits
 ) -> list[Rows]:
     turn = "turn" in allowed
+    if turn and "shift" in allowed:  # which would move corners that an editor filled into the disk
+        images = np.where(resampling.disk(images)[:, :, None], images, resampling.rim_levels(images))
     if isinstance(again, float):
         images = resampling.blurred(images, again)
     elif again is not None:
@@ -345,8 +351,8 @@ def fourier_frequencies(groups: Sequence[Rows], random: Random) -> Rows:
         drawn = rows[some] - rows[some].mean(axis=0, dtype=np.float64)
         products = drawn @ drawn.T
         squares = products.diagonal() + products.diagonal()[:, None] - 2 * products
-        median = float(np.median(squares[np.triu_indices(len(some), 1)]))
-        scales = np.sqrt(2 / (np.array(_WIDTHS) * median)) if median > 1e-9 else np.zeros(len(_WIDTHS))
+        apart = squares[squares > 1e-9]  # most images may be equal, such as blank ones
+        scales = np.sqrt(2 / (np.array(_WIDTHS) * np.median(apart))) if len(apart) else np.zeros(len(_WIDTHS))
         normal = random.standard_normal((rows.shape[1], len(_WIDTHS), _FREQUENCIES), dtype=np.float32)
         found.append(normal * scales[:, None].astype(np.float32))
     return np.concatenate(found).reshape(-1, len(_WIDTHS) * _FREQUENCIES)
@@ -368,14 +374,11 @@ def _equal_proportions_test(
         members = [random.permutation(np.flatnonzero(each == label)) for each in labels]
         for part, each in zip(parts, members, strict=True):
             part.append(each[: min(map(len, members))])
-    size = sum(map(len, parts[0]))
-    if size < FEWEST:
-        return 1.0
-    # exchanges the two images at a position, which are of one class
-    swaps = random.random((permutations + 1, size)) < 0.5
-    swaps[0] = False
-    one = np.where(swaps, -1 / size, 1 / size).astype(np.float32)
     chosen = [each[np.concatenate(part)] for each, part in zip(images, parts, strict=True)]
+    # exchanges the two images at a position, which are of one class
+    swaps = random.random((permutations + 1, len(chosen[0]))) < 0.5
+    swaps[0] = False
+    one = np.where(swaps, -1, 1).astype(np.float32) / len(chosen[0])
     source, target = (features_allowing_for(each, frozenset(), random) for each in chosen)
     return permutation_p_value((source, target), np.concatenate([one, -one], axis=1), int(random.integers(2**63)))
 
@@ -397,6 +400,6 @@ def _check_sets(sets: Sequence[Dataset]) -> None:
     sizes = [(*each.images.shape[1:], 1)[:3] for each in sets]
     if sizes[0] != sizes[1]:
         raise InputError(f"symmetry tests need images of one size, but these are {sizes[0]} and {sizes[1]}.")
-    if shared := count_shared(*sets):
+    if shared := count_copies(*sets) - sum(map(count_copies, sets)):
         problem = f"{shared} images of {sets[0].name!r} are also in {sets[1].name!r}"
         raise InputError(f"{problem}; a test needs independent samples: leave them out of one of the sets.")

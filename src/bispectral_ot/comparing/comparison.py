@@ -23,9 +23,10 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import ArrayKind
 from bispectral_ot.datasets.frames import FrameChoice
 from bispectral_ot.datasets.load import array_kind, as_datasets
+from bispectral_ot.datasets.transforms import count_copies
 from bispectral_ot.drawing import Axes
 from bispectral_ot.engines.cluster import as_engine
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.features.fitted import stacked
 from bispectral_ot.files import any_names
@@ -270,6 +271,9 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
         options = replace(options, permutations=DEFAULT_PERMUTATIONS)
     asked = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
     choice = choose_features(options.features, **asked, kind=sets[0].kind)
+    if (options.permutations or options.bootstrap) and (copies := count_copies(*sets)):
+        problem = f"{copies:,} of the {sum(map(len, sets)):,} images are copies of others, in their set or another one"
+        warn(f"{problem}; p-values and intervals need independent images: keep one of each.")
     # all work is done in an order that only content decides: the order of the arguments changes no digit
     hashes = [dataset_hash(dataset) for dataset in sets]
     order = sorted(range(len(names)), key=lambda place: hashes[place])

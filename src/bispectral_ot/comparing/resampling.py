@@ -11,6 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from bispectral_ot.compiled import njit
 from bispectral_ot.datasets.warp import radii, rotation_maps
+from bispectral_ot.sampling import evenly_spaced
 
 Images = NDArray[np.float32]
 Rows = NDArray[np.float32]
@@ -67,10 +68,8 @@ def content_maps(images: Images, *, zoom: bool) -> Maps:
     n, height, width = images.shape[:3]
     y, x = (each.ravel().astype(np.float32) for each in _grid(height, width))
     radius = disk_radius(height, width)
-    rim = np.abs(np.hypot(y, x) - radius) <= 1
     centres = np.zeros((n, 2), dtype=np.float32)
-    planes = images.reshape(n, height * width, -1)
-    mass = np.square(planes - np.median(planes[:, rim], axis=1)[:, None]).sum(axis=2) + np.float32(1e-12)
+    mass = np.square(images - rim_levels(images)).sum(axis=3).reshape(n, -1) + np.float32(1e-12)
     for _ in range(5):  # steps in which the centre is found
         squares = np.square(y - centres[:, :1]) + np.square(x - centres[:, 1:])
         # a smooth edge, that no pixel enters or leaves at once
@@ -100,7 +99,7 @@ def matching_blurs(sets: Sequence[Images]) -> list[float]:
     """Deviations in pixels of Gaussians that make two sets equally blurred, so much that no other blur shows."""
     side = min(sets[0].shape[1:3])
     least = min(1.0, side / 32)  # pixels: more than the shapes of usual blurs differ by
-    planes = [images[:256].mean(axis=3) for images in sets]
+    planes = [images[evenly_spaced(len(images), 256)].mean(axis=3) for images in sets]
     found = [_sharpness(each, least) for each in planes]
     sharper = int(np.argmax(found))
 
@@ -142,6 +141,12 @@ def disk_radius(height: int, width: int) -> float:
 def disk(images: Images) -> NDArray[np.bool_]:
     """Pixels (height, width) inside the disk."""
     return np.asarray(radii(*images.shape[1:3]) <= disk_radius(*images.shape[1:3]))
+
+
+def rim_levels(images: Images) -> Images:
+    """Median (n, 1, 1, channels) of the rim of the disk, the background of content."""
+    rim = np.abs(radii(*images.shape[1:3]) - disk_radius(*images.shape[1:3])) <= 1
+    return np.asarray(np.median(images[:, rim], axis=1)[:, None, None])
 
 
 def _grid(height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -60,11 +60,10 @@ def half_positions(dataset: Any, *, seed: int = 0, per_class: int | None = None)
     return source, target
 
 
-def count_shared(source: Dataset, target: Dataset) -> int:
-    """Number of images of ``source`` that are also in ``target``, pixel by pixel; constant images do not count."""
-    one, other = _digests(source, target)
-    known = {*other} - {b""}
-    return sum(each in known for each in one)
+def count_copies(*sets: Dataset) -> int:
+    """Number of images that are copies of others, in their set or another one; constant images do not count."""
+    found = [digest for digests in _digests(*sets) for digest in digests if digest]
+    return len(found) - len({*found})
 
 
 def _digests(*sides: Dataset) -> list[list[bytes]]:

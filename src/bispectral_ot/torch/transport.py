@@ -185,6 +185,8 @@ def sinkhorn_divergence(
     x, y, a, b = _checked(x, y, weights)
     if x.is_meta:
         return x.new_empty(len(x) if batched else (), dtype=kind)
+    centre = torch.cat([x, y], dim=1).detach().mean(1, keepdim=True)
+    x, y = x - centre, y - centre  # far from zero, squared distances would be rounded away
     if unbalanced is None and not torch.allclose(a.sum(1), b.sum(1), rtol=1e-4):
         sums = f"{a.sum(1).tolist()} and {b.sum(1).tolist()}; divide each by its sum, or give unbalanced="
         raise InputError(f"weights must have the same sum on both sides, got {sums}.")
