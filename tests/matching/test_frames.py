@@ -37,6 +37,10 @@ def test_auto_leaves_filled_corners_of_images_turned_in_place_out(folders):
     assert found.settings["frame"] == ["picture", "canvas"]
     assert found.settings["frame_divergence"]["picture"] < 0.02
     assert found.labels().file.tolist() == list(found.source.files)
+    source = bot.load(folders / "turned")  # in memory, where the match places it, and so does a prediction
+    found = bot.match(source, folders / "target")
+    for images in (source, source.images):
+        np.testing.assert_allclose(found.predict(images).probabilities, found.labels().probability, atol=1e-3)
 
 
 def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):

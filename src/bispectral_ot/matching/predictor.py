@@ -15,7 +15,6 @@ from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.dataset import KINDS
 from bispectral_ot.datasets.formats.array_files import read_vectors
-from bispectral_ot.datasets.formats.encoded import scan_object
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.load import as_datasets, list_set
 from bispectral_ot.datasets.transforms import blank_sources
@@ -113,17 +112,17 @@ class Predictor:
     outliers: OutlierReference | None = field(default=None, repr=False)
 
     def read(self, images: Any, *, split: str = "train", root: Any = None, seed: int = 0) -> Dataset:
-        """New images, in files prepared like those of the match (size, frame and colours), in memory as they are."""
-        target = self.target
-        if target.kind == "vectors" and isinstance(images, (str, Path)):
-            return read_vectors(str(images))
-        if not isinstance(images, (str, Path)) and scan_object(images, "images").dataset is not None:
-            return as_datasets((images, target), ("images", target.name))[0]
+        """New images, prepared like those of the match (size, frame and colours); those in memory keep their size."""
+        target, is_name = self.target, isinstance(images, (str, Path))
+        if target.kind == "vectors" and not isinstance(images, Dataset):
+            return read_vectors(str(images)) if is_name else Dataset.from_vectors(images)
         listed = list_set(images, split, root, seed=seed)
+        frame = Placement(*(self.settings[name][0] for name in _FRAME))
+        if not is_name and listed.dataset is not None and (listed.dataset.placement or frame == Placement()):
+            return as_datasets((images, target), ("images", target.name))[0]
         if listed.files and (listed.kind == "clouds") != (target.kind in ("clouds", "volumes")):
             found = f"{listed.name!r} has {KINDS[listed.kind]}, but the match has {KINDS[target.kind]}"
             raise InputError(f"{found}; give files of the same kind.")
-        frame = Placement(*(self.settings[name][0] for name in _FRAME))
         options: dict[str, Any] = {"split": split, "root": root, "frame": frame, "seed": seed}
         if target.kind == "images":
             options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}

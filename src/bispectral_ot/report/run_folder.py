@@ -161,7 +161,8 @@ class Run:
         """Model of a match; an encoder that took part is loaded only if it is named again."""
         path = self._folder / MODEL
         if not path.is_file():
-            raise InputError(f"{self.folder} has no {MODEL}; give the folder of a match with an entropic solver.")
+            needed = "with an entropic solver, and with features that can be saved"
+            raise InputError(f"{self.folder} has no {MODEL}; give the folder of a match {needed}.")
         return Predictor.load(path, encoder=encoder)
 
     def read(self, images: Any, predictor: Predictor, **options: Any) -> Dataset:
