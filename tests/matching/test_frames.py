@@ -53,6 +53,8 @@ def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
     found = bot.match(source, folders / "target", frame="picture,canvas")
     for images in (source, source.images):
         np.testing.assert_allclose(found.predict(images).probabilities, found.labels().probability, atol=1e-3)
+    with pytest.warns(bot.DataWarning, match="if they were reduced, give files"):
+        bot.match(source, folders / "target", frame="common").predict(source.images)
 
 
 def test_frames_that_cannot_be(folders):

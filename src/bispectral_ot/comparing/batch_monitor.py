@@ -257,9 +257,8 @@ def _write_page(path: Path) -> None:
     points = zip(itertools.count(8, 10), heights, colours, map(escape, map(printable, table.batch)), strict=False)
     dot = '<circle cx="{}" cy="{:.1f}" r="4" fill="{}"><title>{}</title></circle>'
     dots, width = "".join(dot.format(*point) for point in points), 16 + 10 * len(table)
-    times = {"time (UTC)": table.time.str[:16].str.replace("T", " ")}
-    shown = table.assign(alarm=table.alarm.map({True: "ALARM", False: ""}), **times)[::-1]
-    shown = shown[["batch", "alarm", "statistic", "threshold", "images", *times, "sentence"]]
+    shown = table.assign(time=table.time.str[:16], alarm=table.alarm.map({True: "ALARM", False: ""}))[::-1]
+    shown = shown[["batch", "alarm", "statistic", "threshold", "images", "time", "sentence"]]
     shown = shown.map(lambda each: printable(each) if isinstance(each, str) else each)
     rows = shown.to_html(index=False, border=0, float_format="{:.3g}".format)
     page = Path(__file__).with_name("monitor_page.html").read_text(encoding="utf-8")

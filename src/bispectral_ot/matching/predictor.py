@@ -19,7 +19,7 @@ from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.load import as_datasets, list_set
 from bispectral_ot.datasets.transforms import blank_sources
 from bispectral_ot.drawing import frame_html
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
 from bispectral_ot.features.fitted import check_sizes
@@ -112,14 +112,17 @@ class Predictor:
     outliers: OutlierReference | None = field(default=None, repr=False)
 
     def read(self, images: Any, *, split: str = "train", root: Any = None, seed: int = 0) -> Dataset:
-        """New images, prepared like those of the match (size, frame and colours); those in memory keep their size."""
+        """New images, prepared like those of the match (size, frame and colours); arrays for the canvas as they are."""
         target, is_name = self.target, isinstance(images, (str, Path))
         if target.kind == "vectors" and not isinstance(images, Dataset):
             return read_vectors(str(images)) if is_name else Dataset.from_vectors(images)
         listed = list_set(images, split, root, seed=seed)
         frame = Placement(*(self.settings[name][0] for name in _FRAME))
-        if not is_name and listed.dataset is not None and (listed.dataset.placement or frame == Placement()):
-            return as_datasets((images, target), ("images", target.name))[0]
+        if not is_name and listed.dataset is not None:
+            if listed.dataset.placement or frame == Placement():
+                return as_datasets((images, target), ("images", target.name))[0]
+            if frame.frame == "common":
+                warn("images in memory count as of the scale in pixels of the match; if they were reduced, give files.")
         if listed.files and (listed.kind == "clouds") != (target.kind in ("clouds", "volumes")):
             found = f"{listed.name!r} has {KINDS[listed.kind]}, but the match has {KINDS[target.kind]}"
             raise InputError(f"{found}; give files of the same kind.")
