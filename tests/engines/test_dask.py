@@ -12,7 +12,6 @@ import pytest
 import bispectral_ot as bot
 from bispectral_ot.costs import Cost, FeatureDistance
 from bispectral_ot.engines import Threads, joined, row_blocks
-from bispectral_ot.errors import DataWarning
 from bispectral_ot.transport import Sinkhorn
 
 distributed = pytest.importorskip("distributed")
@@ -97,7 +96,7 @@ def test_workers_that_are_killed_cost_nothing_but_time(client, all_workers, turn
 
     options = {"solver": Sinkhorn(tol=1e-7), "features": "global-bispectrum", "pca": 20}
     expected = bot.match(*turned, **options)
-    with pytest.warns(DataWarning, match=r"lost the worker tcp://.*; the others continue"):
+    with pytest.warns(bot.DataWarning, match=r"lost the worker tcp://.*; the others continue"):
         found = bot.match(*turned, client=client, progress=kill_once, **options)
     assert killed == stages
     assert found.distance == pytest.approx(expected.distance, rel=1e-6)

@@ -47,12 +47,11 @@ def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
     right = [(each.labels().label == each.source_labels).mean() for each in (found, canvas)]
     assert right[0] >= right[1]
     assert found.distance < 0.5 * canvas.distance
-    for images in (folders / "enlarged", found.source):  # files in the frame of the match, a dataset as it is
-        np.testing.assert_allclose(found.predict(images).probabilities, found.labels().probability, atol=1e-3)
     source = bot.load(folders / "enlarged")  # in memory, where the match places it, and so does a prediction
-    found = bot.match(source, folders / "target", frame="picture,canvas")
-    for images in (source, source.images):
-        np.testing.assert_allclose(found.predict(images).probabilities, found.labels().probability, atol=1e-3)
+    placed = bot.match(source, folders / "target", frame="picture,canvas")
+    pairs = (found, folders / "enlarged"), (found, found.source), (placed, source), (placed, source.images)
+    for match, images in pairs:  # files in the frame of the match, a dataset that was placed as it is
+        np.testing.assert_allclose(match.predict(images).probabilities, match.labels().probability, atol=1e-3)
     with pytest.warns(bot.DataWarning, match="if they were reduced, give files"):
         bot.match(source, folders / "target", frame="common").predict(source.images)
 
