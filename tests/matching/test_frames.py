@@ -49,11 +49,12 @@ def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
     assert found.distance < 0.5 * canvas.distance
     source = bot.load(folders / "enlarged")  # in memory, where the match places it, and so does a prediction
     placed = bot.match(source, folders / "target", frame="picture,canvas")
-    pairs = (found, folders / "enlarged"), (found, found.source), (placed, source), (placed, source.images)
-    for match, images in pairs:  # files in the frame of the match, a dataset that was placed as it is
-        np.testing.assert_allclose(match.predict(images).probabilities, match.labels().probability, atol=1e-3)
+    for one, images in (found, folders / "enlarged"), (found, found.source), (placed, source), (placed, source.images):
+        np.testing.assert_allclose(one.predict(images).probabilities, one.labels().probability, atol=1e-3)
     with pytest.warns(bot.DataWarning, match="if they were reduced, give files"):
         bot.match(source, folders / "target", frame="common").predict(source.images)
+    model = bot.LabelTransfer().fit(source)  # without the corners, of new images as well
+    np.testing.assert_allclose(*map(model.predict_proba, (source, model.match_.source)), atol=1e-3)
 
 
 def test_frames_that_cannot_be(folders):
