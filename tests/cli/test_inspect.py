@@ -73,11 +73,11 @@ def test_datasets_are_listed_with_their_places_and_fetched_by_name(show, program
     assert all(word in text for word in ("1,797", "8x8", "uint8, 0 to 16", "178"))
 
 
-def test_a_dataset_is_summarized(show, tmp_path: Path):
+def test_a_dataset_is_summarized(show, program, tmp_path: Path):
     folder = tmp_path / "pictures"
     folder.mkdir()
     for name, size, mode in (("a", (40, 30), "L"), ("b", (80, 90), "RGB")):
         Image.new(mode, size, {"RGB": "red"}.get(mode, 0)).save(folder / f"{name}.png")
     text = show("datasets", "show", folder)
-    assert "90x90x3" in text
-    assert "no labels" in text
+    assert all(words in text for words in ("90x90x3", "no labels"))
+    assert program("datasets", "show", folder, "--json").json["images"] == 2

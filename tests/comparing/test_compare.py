@@ -80,6 +80,13 @@ def test_copies_and_permutations_are_at_zero(halves):
     assert (np.abs(found.distances) <= found.errors).all()
 
 
+def test_volumes_are_compared_up_to_rotations():
+    volumes = np.pad(np.random.default_rng(0).random((8, 4, 4, 4)) + 1, ((0, 0), *[(2, 2)] * 3))
+    sets = {"a": volumes[:4], "turned": np.rot90(volumes[:4], axes=(2, 3)), "b": volumes[4:]}
+    found = bot.compare(sets, symmetry="so3-shapes").distances
+    assert abs(found[0, 1]) < 0.01 * found[0, 2]
+
+
 def test_contributions_sum_to_the_distance(comparison):
     pair = comparison.pair("first", "noise")
     parts = pair.source_contributions, pair.target_contributions
@@ -163,6 +170,7 @@ def test_labels_separate_what_images_do_not(halves):
         ({"one": 0, "blank": np.zeros((3, 8, 8))}, {}, "'blank'"),
         ({"one": 0, "single": np.eye(8)[None]}, {}, "only one image"),
         ({"one": 0, "other": 1}, {"permutations": 5}, "at least 19"),
+        ({"one": 0, "other": 1}, {"features": (np.eye(3), np.eye(3))}, "got tuple"),
         ({"one": 0, "other": 1}, {"permutations": 19, "level": 0.01}, "at least 99"),
         ({"one": 0, "other": np.random.default_rng(0).random((5, 8, 8))}, {"labels": True}, "'other' has none"),
     ],

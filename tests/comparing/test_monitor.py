@@ -89,14 +89,17 @@ def test_bad_batches_are_explained(monitor, batch, message):
 
 
 def test_the_log_grows(tmp_path):
-    for name in ("monday", "=tuesday"):
-        append_results(tmp_path / "log.csv", [BatchResult(name, 20, 1.5, 1.0, "rotation", "turned, all")])
+    for count in (500, 1):
+        append_results(tmp_path / "log.csv", [BatchResult("=a<b", 20, 1.5, 1.0, "rotation", "turned, all")] * count)
     with open(tmp_path / "log.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["batch"] for row in rows] == ["monday", "tuesday"]
+    assert [row["batch"] for row in rows] == ["a<b"] * 501
     assert (rows[0]["alarm"], rows[0]["sentence"]) == ("true", "turned, all")
     page = (tmp_path / "log.html").read_text()
-    assert (page.count("<circle"), page.count("<td>ALARM</td>"), "width=device-width" in page) == (2, 2, True)
+    assert (page.count("<circle"), page.count("<td>ALARM</td>"), "width=device-width" in page) == (500, 500, True)
+    assert ("Batches: 501, alarms: 501" in page, page.count("<title>a&lt;b</title>")) == (True, 500)
+    append_results(tmp_path / "days.csv", [BatchResult("007", 20, 0.5, 1.0)])
+    assert "<td>007</td>" in (tmp_path / "days.html").read_text()
     (tmp_path / "edited.csv").write_text("other,columns\n")
     with pytest.warns(bot.DataWarning, match="page of .* was not written"):
         append_results(tmp_path / "edited.csv", [BatchResult("monday", 20, 1.5, 1.0)])

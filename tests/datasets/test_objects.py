@@ -89,6 +89,7 @@ def test_data_frames_with_paths(tmp_path: Path):
     dataset = load(frame)
     np.testing.assert_array_equal(dataset.images, COLOURS)
     np.testing.assert_array_equal(dataset.labels, LABELS)
+    np.testing.assert_array_equal(load(sorted(tmp_path.iterdir())).images, COLOURS)
     frame.loc[2, "path"] = str(tmp_path / "none.png")
     with pytest.raises(InputError, match=r"the data frame: there is no file .*none\.png"):
         load(frame)

@@ -47,8 +47,14 @@ def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
     right = [(each.labels().label == each.source_labels).mean() for each in (found, canvas)]
     assert right[0] >= right[1]
     assert found.distance < 0.5 * canvas.distance
-    for images in (folders / "enlarged", found.source):  # files in the frame of the match, a dataset as it is
-        np.testing.assert_allclose(found.predict(images).probabilities, found.labels().probability, atol=1e-3)
+    source = bot.load(folders / "enlarged")  # in memory, where the match places it, and so does a prediction
+    placed = bot.match(source, folders / "target", frame="picture,canvas")
+    for one, images in (found, folders / "enlarged"), (found, found.source), (placed, source), (placed, source.images):
+        np.testing.assert_allclose(one.predict(images).probabilities, one.labels().probability, atol=1e-3)
+    with pytest.warns(bot.DataWarning, match="if they were reduced, give files"):
+        bot.match(source, folders / "target", frame="common").predict(source.images)
+    model = bot.LabelTransfer().fit(source)  # without the corners, of new images as well
+    np.testing.assert_allclose(*map(model.predict_proba, (source, model.match_.source)), atol=1e-3)
 
 
 def test_frames_that_cannot_be(folders):

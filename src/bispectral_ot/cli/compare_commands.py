@@ -134,7 +134,7 @@ def monitor(
         watch = Monitor.load(path)
         results = []
         for given in sets[1:]:
-            results.append(watch.update(watch.read(given, frame=options.frame), name=given))
+            results.append(watch.update(watch.read(given, frame=options.frame), name=str(Path(given))))
             watch.save(path)
             append_results(table, results[-1:])
             kept[:] = [f"the results of {len(results)} of {len(sets) - 1} batches are kept in {table}"]

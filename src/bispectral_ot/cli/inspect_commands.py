@@ -132,7 +132,7 @@ def show(
         "classes": len(counts) or "no labels",
     }
     if as_json:
-        print_json(facts | {"counts": counts})
+        print_json(facts | {KINDS[dataset.kind]: len(dataset), "counts": counts})
         return
     print_facts(facts)
     if counts:

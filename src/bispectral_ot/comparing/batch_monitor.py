@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 from typing import Any, Self
 
@@ -251,12 +252,13 @@ def _write_page(path: Path) -> None:
     """HTML page beside a CSV file, with a chart and a table of the last batches."""
     import pandas
 
-    table = pandas.read_csv(path, keep_default_na=False).tail(_SHOWN)
+    log = pandas.read_csv(path, keep_default_na=False, dtype={"batch": str})
+    table, summary = log.tail(_SHOWN), f"Batches: {len(log)}, alarms: {log.alarm.sum()}"
     heights = 120 - 40 * (table.statistic / table.threshold).clip(0, 2.5)
     colours = np.where(table.alarm, "#cc3311", "#4477aa")
-    points = zip(itertools.count(8, 10), heights, colours, strict=False)
-    dots = "".join(f'<circle cx="{x}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y, colour in points)
-    width, summary = 16 + 10 * len(table), f"Batches: {len(table)}, alarms: {table.alarm.sum()}"
+    points = zip(itertools.count(8, 10), heights, colours, map(escape, map(printable, table.batch)), strict=False)
+    dot = '<circle cx="{}" cy="{:.1f}" r="4" fill="{}"><title>{}</title></circle>'
+    dots, width = "".join(dot.format(*point) for point in points), 16 + 10 * len(table)
     shown = table.assign(time=table.time.str[:16], alarm=table.alarm.map({True: "ALARM", False: ""}))[::-1]
     shown = shown[["batch", "alarm", "statistic", "threshold", "images", "time", "sentence"]]
     shown = shown.map(lambda each: printable(each) if isinstance(each, str) else each)

@@ -344,7 +344,7 @@ def pooled_sample(datasets: Sequence[Dataset], size: int, *, seed: int) -> list[
     parts = [each.select(at - start) for each, at, start in zip(datasets, rows, starts, strict=True) if len(at)]
     if len({dataset.images.shape[1:] for dataset in datasets}) > 1:  # shapes in 3-D, or an error that the fit raises
         return parts
-    images = stacked(parts)
+    images = np.asarray(stacked(parts))  # volumes are a list
     mixed = images[np.random.default_rng([seed, 1]).permutation(len(images))]
     return [Dataset.from_vectors(mixed) if datasets[0].kind == "vectors" else Dataset(mixed, kind=datasets[0].kind)]
 

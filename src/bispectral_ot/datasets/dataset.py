@@ -204,7 +204,7 @@ def check_images(images: ArrayLike, *, what: str, are_volumes: bool = False) -> 
     if batch.dtype.kind == "O" and not shape:
         raise InputError(f"{what}: expected images, such as an array (n, height, width), got {type(images).__name__}.")
     if batch.dtype.kind not in "buif":
-        paths = "; give paths as a DataFrame with a column 'path', or a folder" if batch.dtype.kind in "UO" else ""
+        paths = "; give paths as a list, or a folder" if batch.dtype.kind in "UO" else ""
         raise InputError(f"{what}: pixels must be real numbers, but the array has type {batch.dtype}{paths}.")
     if are_volumes and (len(shape) != 4 or shape[3] <= 4 < min(shape[1:3])):
         advice = "give a single one as volume[None]; images with channels are not volumes"

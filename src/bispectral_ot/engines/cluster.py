@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from bispectral_ot import runtime
 from bispectral_ot.engines.engine import Block, BlockFunction, Blocks, Threads, Values, joined, work_alone
-from bispectral_ot.errors import ClusterError, InputError
+from bispectral_ot.errors import ClusterError, InputError, warn
 from bispectral_ot.memory import available_memory
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Dask(Threads):
     def __init__(self, client: Client, *, timeout: float = 600.0, wait: float = 30.0) -> None:
         self.client, self.timeout, self.wait = client, timeout, wait
         self.rounds: Counter[str] = Counter()  # calls of each block function
+        self.workers: set[str] = set()  # of the last call
         self._threads()
         found = client.get_versions(packages=list(_COMPARED))
         here = found["client"]["packages"]
@@ -112,6 +113,9 @@ class Dask(Threads):
             place = f"the scheduler at {self.client.scheduler.address}"
             raise ClusterError(f"{place} has no workers; none came within {self.wait:g} s. {_HOW_TO_START}") from None
         threads: dict[str, int] = self.client.nthreads()
+        if lost := ", ".join(self.workers - threads.keys()):
+            warn(f"lost the worker {lost}; the others continue, and compute its blocks again.")
+        self.workers = {*threads}
         return threads
 
     def _groups(self, blocks: Blocks, rows: Values, row_bytes: int = 0, per_thread: int = 8) -> list[list[Block]]:

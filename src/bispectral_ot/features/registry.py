@@ -195,7 +195,7 @@ def choose_features(
     elif callable(features) and not isinstance(features, type):
         transformer = Encoder(features)
     else:
-        raise InputError(f"features must be a name, a transformer, or a function of batches, got {features!r}.")
+        raise InputError(f"features must be a name, a transformer, or a function of batches, got {name}.")
     known = getattr(transformer.symmetry, "name", transformer.symmetry)
     if kind in _SHAPES and known not in (None, "none", "so3-shapes"):
         advice = "leave symmetry and features out; upright is for images, use match --poses for shapes"

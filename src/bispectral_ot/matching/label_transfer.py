@@ -75,7 +75,7 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: "ArrayLike | Dataset") -> NDArray[np.float64]:
         """Class probabilities (n, c) of images, each on its own, for the class proportions of the targets."""
         check_is_fitted(self)
-        found = self.match_.predictor.match(self._dataset(X))
+        found = self.match_.predictor.match(self.match_.predictor.read(self._dataset(X)))
         if found.classes is None:  # too few targets for a class model: weights of the plan
             names, weights = found.class_weights(to="source")
         else:
@@ -88,7 +88,7 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
         return match(replace(self._dataset(X), labels=None, classes=()), self.target_, **self.get_params())
 
     def _dataset(self, X: "ArrayLike | Dataset", *, reset: bool = False) -> Dataset:
-        """Images as they are; rows (n, columns) as vectors."""
+        """Images as a dataset; rows (n, columns) as vectors."""
         if isinstance(X, Dataset):
             return X
         array = np.asarray(X)

@@ -15,12 +15,11 @@ from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.dataset import KINDS
 from bispectral_ot.datasets.formats.array_files import read_vectors
-from bispectral_ot.datasets.formats.encoded import scan_object
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.load import as_datasets, list_set
 from bispectral_ot.datasets.transforms import blank_sources
 from bispectral_ot.drawing import frame_html
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
 from bispectral_ot.features.fitted import check_sizes
@@ -114,17 +113,20 @@ class Predictor:
     outliers: OutlierReference | None = field(default=None, repr=False)
 
     def read(self, images: Any, *, split: str = "train", root: Any = None, seed: int = 0) -> Dataset:
-        """New images, in files prepared like those of the match (size, frame and colours), in memory as they are."""
-        target = self.target
-        if target.kind == "vectors" and isinstance(images, (str, Path)):
-            return read_vectors(str(images))
-        if not isinstance(images, (str, Path)) and scan_object(images, "images").dataset is not None:
-            return as_datasets((images, target), ("images", target.name))[0]
+        """New images, prepared like those of the match (size, frame and colours); arrays for the canvas as they are."""
+        target, is_name = self.target, isinstance(images, (str, Path))
+        if target.kind == "vectors" and not isinstance(images, Dataset):
+            return read_vectors(str(images)) if is_name else Dataset.from_vectors(images)
         listed = list_set(images, split, root, seed=seed)
+        frame = Placement(*(self.settings[name][0] for name in _FRAME))
+        if not is_name and listed.dataset is not None:
+            if listed.dataset.placement or frame == Placement():
+                return as_datasets((images, target), ("images", target.name))[0]
+            if frame.frame == "common":
+                warn("images in memory count as of the scale in pixels of the match; if they were reduced, give files.")
         if listed.files and (listed.kind == "clouds") != (target.kind in ("clouds", "volumes")):
             found = f"{listed.name!r} has {KINDS[listed.kind]}, but the match has {KINDS[target.kind]}"
             raise InputError(f"{found}; give files of the same kind.")
-        frame = Placement(*(self.settings[name][0] for name in _FRAME))
         options: dict[str, Any] = {"split": split, "root": root, "frame": frame, "seed": seed}
         if target.kind == "images":
             options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}

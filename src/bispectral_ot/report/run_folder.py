@@ -161,7 +161,7 @@ class Run:
         """Model of a match; an encoder that took part is loaded only if it is named again."""
         path = self._folder / MODEL
         if not path.is_file():
-            raise InputError(f"{self.folder} has no {MODEL}; give the folder of a match with an entropic solver.")
+            raise InputError(f"{self.folder} has no {MODEL}; match with Sinkhorn and features that can be saved.")
         return Predictor.load(path, encoder=encoder)
 
     def read(self, images: Any, predictor: Predictor, **options: Any) -> Dataset:

@@ -119,9 +119,11 @@ def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence
 
 
 def scan_object(data: Any, name: str) -> LazyDataset:
-    """Set of a dataset, a data frame with a column of paths, a ``datasets.Dataset``, torch, or an array."""
+    """Set of a dataset, a list or a data frame of paths, a ``datasets.Dataset``, torch, or an array."""
     if isinstance(data, Dataset):
         return LazyDataset.of(data)
+    if isinstance(data, (list, tuple)) and data and all(isinstance(each, (str, Path)) for each in data):
+        return list_table({"path": data})
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         columns = {str(column): data[column].tolist() for column in data.columns}
         if any(column.lower() in _PATH_WORDS for column in columns):

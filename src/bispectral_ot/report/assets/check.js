@@ -17,6 +17,10 @@ class CheckView {
     this.said = make("p", { class: "muted", "aria-live": "polite" });
     this.element = make("div", { class: "check", tabindex: "-1" }, this.card, this.strip, make("div", { class: "tools" }, this.exportButton, this.said));
     this.element.addEventListener("keydown", (event) => this.pressed(event));
+    document.addEventListener("keydown", (event) => {  // when nothing has the focus, as after opening the page
+      const { top, bottom } = this.card.getBoundingClientRect();
+      if (event.target === document.body && this.card.isConnected && top >= 0 && bottom <= innerHeight) this.pressed(event);
+    });
     this.draw();
   }
 
