@@ -16,11 +16,12 @@ from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.dataset import KINDS
 from bispectral_ot.datasets.formats.array_files import read_vectors
 from bispectral_ot.datasets.formats.encoded import scan_object
-from bispectral_ot.datasets.frames import Placement
-from bispectral_ot.datasets.load import as_datasets, list_set
+from bispectral_ot.datasets.frames import FEWEST, MANY_MARGINS, Placement, SetGeometry
+from bispectral_ot.datasets.load import as_datasets, list_set, sample_images
+from bispectral_ot.datasets.sources import LazyDataset
 from bispectral_ot.datasets.transforms import blank_sources
 from bispectral_ot.drawing import frame_html
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
 from bispectral_ot.features.fitted import check_sizes
@@ -124,6 +125,8 @@ class Predictor:
             found = f"{listed.name!r} has {KINDS[listed.kind]}, but the match has {KINDS[target.kind]}"
             raise InputError(f"{found}; give files of the same kind.")
         frame = Placement(*(self.settings[name][0] for name in _FRAME))
+        if listed.files and listed.kind == "images" and self.settings.get("frame_is_automatic"):
+            frame = _without_margins(frame, listed)
         options: dict[str, Any] = {"split": split, "root": root, "frame": frame, "seed": seed}
         if target.kind == "images":
             options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}
@@ -210,3 +213,19 @@ class Predictor:
             raise InputError(f"{path} is damaged, or not the model of a match ({error}); match again.") from error
         with runtime.running():  # digits depend on the number of BLAS threads
             return cls(**entries, target_features=entries["feature_map"](entries["target"].signals))
+
+
+def _without_margins(frame: Placement, listed: LazyDataset) -> Placement:
+    """Placement of new images like those of a match, but without what an editor filled in most of them."""
+    if frame.masked or frame.frame == "picture":
+        return frame
+    images, _ = sample_images(listed, np.arange(len(listed)))
+    geometry = SetGeometry.of(images)
+    if geometry.pictures <= MANY_MARGINS:
+        return frame
+    found = f"most images of {listed.name!r} have a margin or corners filled by an editor, unlike those of the match"
+    if len(images) < FEWEST:  # a shape may look like a picture
+        warn(f"{found}; give at least {FEWEST} such images together, or these labels may be wrong.")
+        return frame
+    warn(f"{found}; these are left out.")
+    return geometry.cut if frame.frame == "canvas" else replace(frame, masked=True)
