@@ -142,15 +142,20 @@ def test_classes_that_the_target_lacks_are_warned_of_and_their_labels_expected_t
     np.testing.assert_allclose(match.classes.probabilities.sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("change", ["zoom out", "zoom far out", "noise"])
+@pytest.mark.parametrize("change", ["zoom out", "zoom far out", 3, 1.5])
 def test_a_change_of_all_images_is_a_shift_and_no_unknown_class(turned_halves, change):
-    """Of images zoomed out to 0.7, 10 % of the labels are right: 98.5 % were expected, without a word about a shift."""
+    """Of images zoomed out to 0.7, 10 % of the labels are right: 98.5 % were expected, without a word about a shift.
+
+    Of images with noise of deviation 1.5, 24 % were called unknown: .73 was expected, .95 right.
+    """
     source, target = turned_halves
-    images = source.images + np.random.default_rng(0).normal(0, 3, source.images.shape)
-    if change != "noise":
+    if isinstance(change, str):
         k = {"zoom out": 1 / 0.8, "zoom far out": 1 / 0.7}[change]
         images = ndimage.affine_transform(source.images, np.diag([1, k, k]), [0, *[3.5 * (1 - k)] * 2], order=1)
-    match = bot.match(bot.Dataset(images.astype(np.float32), source.labels, classes=source.classes), target)
+    else:
+        images = source.images + np.random.default_rng(0).normal(0, change, source.images.shape)
+    with pytest.warns(DataWarning, match="for another zoom, try symmetry='similarity'"):
+        match = bot.match(bot.Dataset(images.astype(np.float32), source.labels, classes=source.classes), target)
     expected = match.expected_accuracy()
     assert match.shift().differs
     assert expected.low <= right(match).mean() <= expected.high

@@ -19,7 +19,6 @@ Labels = NDArray[Any] | None
 _REACH = 1.9  # half a side of the canvas in radii of gyration of the content (a filled disk reaches 1.41, a rod 1.73)
 MOST_CLEAR = 0.5  # of the images of a set must have content on a background, for frame "content" without a warning
 MANY_MARGINS, _FEW_MARGINS = 0.8, 0.2  # fractions of images with a filled margin: an editor made them, or an accident
-FEWEST = 8  # images of a set from which on they tell its frame
 
 
 class Content(NamedTuple):

@@ -10,22 +10,14 @@ from scipy.special import logsumexp, softmax
 
 from bispectral_ot import runtime
 from bispectral_ot.datasets.dataset import Dataset
-from bispectral_ot.datasets.frames import (
-    FEWEST,
-    MANY_MARGINS,
-    MOST_CLEAR,
-    FrameChoice,
-    Images,
-    Labels,
-    Placement,
-    SetGeometry,
-)
+from bispectral_ot.datasets.frames import MANY_MARGINS, MOST_CLEAR, FrameChoice, Images, Labels, Placement, SetGeometry
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features.fitted import FittedFeatures
 from bispectral_ot.features.registry import FeatureSpec
 
 Placements = tuple[Placement, ...]
 _SIDE = 64  # at which samples are compared, at most
+FEWEST = 8  # images of each side from which on features judge
 _REG, _ITERATIONS = 0.02, 100  # of the plan, in mean distances within the target; 0.01 to 0.05 choose alike
 # Divergences: no reason for a warning, and twice what JPEG compression of quality 30 makes, from where no frame fits.
 _SMALL, _NO_FIT = 0.01, 0.03

@@ -16,8 +16,8 @@ from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.dataset import KINDS
 from bispectral_ot.datasets.formats.array_files import read_vectors
 from bispectral_ot.datasets.formats.encoded import scan_object
-from bispectral_ot.datasets.frames import FEWEST, MANY_MARGINS, Placement, SetGeometry
-from bispectral_ot.datasets.load import as_datasets, list_set, sample_images
+from bispectral_ot.datasets.frames import MANY_MARGINS, Placement, SetGeometry
+from bispectral_ot.datasets.load import as_datasets, list_set, sampled
 from bispectral_ot.datasets.sources import LazyDataset
 from bispectral_ot.datasets.transforms import blank_sources
 from bispectral_ot.drawing import frame_html
@@ -25,6 +25,7 @@ from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
 from bispectral_ot.features.fitted import check_sizes
+from bispectral_ot.features.frame_choice import FEWEST
 from bispectral_ot.matching.class_model import ClassModel, RidgeRegression
 from bispectral_ot.matching.outliers import OutlierReference, OutlierScores
 from bispectral_ot.matching.source_classes import ProportionEstimate, SourceClasses
@@ -216,16 +217,12 @@ class Predictor:
 
 
 def _without_margins(frame: Placement, listed: LazyDataset) -> Placement:
-    """Placement of new images like those of a match, but without what an editor filled in most of them."""
-    if frame.masked or frame.frame == "picture":
+    """Placement of new images as those of a match, but without what an editor filled in most of them."""
+    geometry = SetGeometry.of(sampled(listed, np.arange(len(listed)), False, 96)[0])
+    if frame.masked or frame.frame == "picture" or geometry.pictures <= MANY_MARGINS:
         return frame
-    images, _ = sample_images(listed, np.arange(len(listed)))
-    geometry = SetGeometry.of(images)
-    if geometry.pictures <= MANY_MARGINS:
-        return frame
-    found = f"most images of {listed.name!r} have a margin or corners filled by an editor, unlike those of the match"
-    if len(images) < FEWEST:  # a shape may look like a picture
-        warn(f"{found}; give at least {FEWEST} such images together, or these labels may be wrong.")
-        return frame
-    warn(f"{found}; these are left out.")
-    return geometry.cut if frame.frame == "canvas" else replace(frame, masked=True)
+    is_sure = len(listed) >= FEWEST  # single shapes may look like a picture
+    advice = "these are left out" if is_sure else f"labels may be wrong, give at least {FEWEST} such images together"
+    warn(f"most images of {listed.name!r} have a margin or corners filled by an editor, unlike the match: {advice}.")
+    placed = geometry.cut if frame.frame == "canvas" else replace(frame, masked=True)
+    return placed if is_sure else frame

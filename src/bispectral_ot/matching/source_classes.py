@@ -35,6 +35,7 @@ from bispectral_ot.matching.outliers import OutlierScores
 from bispectral_ot.sampling import random_rows
 
 Sides = tuple[Rows, Rows]
+Odds = tuple[Vector, float]
 
 _SOURCES = 8192  # maximum number of sources for the estimate of proportions
 _PRIOR_IMAGES = 0.5  # pseudo-counts per class (Jeffreys' prior)
@@ -164,11 +165,12 @@ class SourceClasses:
         found = cls(model, estimate, offsets, odds, least=least)
         found = found.of_others(see, cost, rows, blank, far, (likelihoods, distances))
         alike = min(1.0 if outliers is None else 1 - outliers.fraction, float(found.known.mean()))
-        if found.shift is NO_SHIFT_TEST or alike > _FEWEST_KNOWN:
+        tested = found.shift is not NO_SHIFT_TEST
+        if tested and alike > _FEWEST_KNOWN:
             return found
-        # too few to tell new classes from a change of all images
-        shift = found.shift._replace(differs=True)
-        return replace(found, odds=_NO_ODDS, known=np.ones(len(found.known)), shift=shift, least=min(alike, least))
+        # nothing tells new classes from a change of all images
+        shift, least = found.shift._replace(differs=tested), min(alike, least)
+        return replace(found, odds=_NO_ODDS, known=np.ones(len(found.known)), shift=shift, least=least)
 
     def of_others(self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index, far: Vector, given: Any = None) -> Self:
         """Class probabilities of other images, from their cost to the targets, in the proportions of the sources.
@@ -215,10 +217,11 @@ class SourceClasses:
             variance += (value / (1 - unknown)) ** 2 * (1 / len(best) + 1 / len(labels)) / np.square(slopes).mean()
         half = 1.645 * float(np.sqrt(variance))  # 90 % of a normal distribution
         # sources may be of any class: of those with hardly any targets, none may be right
-        least = min(self.least, float((self.model.counts >= 3).mean()))
-        return ExpectedAccuracy(value, max(0.0, least * value - half), min(1.0, value + half))
+        least = value * min(self.least, float((self.model.counts >= 3).mean()))
+        least -= 1.645 * np.sqrt(least * (1 - least) / len(best)) if least < value else half
+        return ExpectedAccuracy(value, max(0.0, min(value - half, least)), min(1.0, value + half))
 
-    def doubts(self, target: Dataset) -> list[str]:
+    def doubts(self, target: Dataset, symmetry: Any) -> list[str]:
         """Warnings of wrong labels, of sources of no class, and of a shift."""
         model, found = self.model, list[str]()
         if len(model.doubtful):
@@ -233,7 +236,9 @@ class SourceClasses:
             words = "Their labels have low probabilities, and the expected accuracy counts them as wrong."
             found.append(f"{problem}. {words}")
         if self.shift.differs:
-            found.append(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.")
+            words = "Match.outliers() (outliers.csv) lists the sources that differ most"
+            zoom = "; for another zoom, try symmetry='similarity' (--symmetry)" * str(symmetry).startswith("rotation")
+            found.append(f"{self.shift}. {words}{zoom}.")
         return found
 
 
@@ -244,9 +249,7 @@ def source_weights(labels: Index, found: Vector) -> Vector:
     return weights / weights.sum()
 
 
-def odds_of_unknown(
-    model: ClassModel, offsets: Vector, of_targets: Vector, found: Vector, far: Vector
-) -> tuple[Vector, float]:
+def odds_of_unknown(model: ClassModel, offsets: Vector, of_targets: Vector, found: Vector, far: Vector) -> Odds:
     """Log-odds (constant, slopes of the familiarity) that a source is of no class of the target.
 
     Left-out targets show how familiar images are with and without the right class, by which logistic regression tells
@@ -271,14 +274,16 @@ def odds_of_unknown(
     ratios = constant - _familiarity(found, k, far) @ slopes
     of_known, of_unknown = np.split(constant - known @ slopes, 2)
 
+    squares = np.square(weights).sum()
+
     def counted(limit: float) -> tuple[float, float]:
         """Fraction of unknown sources by the number beyond a limit, and its variance."""
         false, true, beyond = (float((each > limit).mean()) for each in (of_known, of_unknown, ratios))
-        fraction = (beyond - false) / max(true - false, TINY)
-        part = float(np.clip(fraction, 0, 1))
-        of_targets = (1 - part) ** 2 * false * (1 - false) + part**2 * true * (1 - true)
-        variance = beyond * (1 - beyond) / n + of_targets * np.square(weights).sum()
-        return fraction, variance / max(true - false, TINY) ** 2
+        gap = max(true - false, TINY)
+        fraction = (beyond - false) / gap
+        part = min(max(fraction, 0.0), 1.0)
+        variance = (1 - part) ** 2 * false * (1 - false) + part**2 * true * (1 - true)
+        return fraction, (beyond * (1 - beyond) / n + variance * squares) / gap**2
 
     (first, of_first), (last, of_last) = counted(np.quantile(of_known, 0.25)), counted(np.median(of_unknown))
     if first - last > 1.645 * np.sqrt(of_first + of_last):
@@ -286,7 +291,7 @@ def odds_of_unknown(
     unknown, rest = likeliest_proportions(np.column_stack([ratios, np.zeros(n)]), prior=_PRIOR_IMAGES)
     gain = np.log(rest + unknown * np.exp(ratios)).sum()
     # the variance of a gain over n sources is larger, since the left-out targets are a sample as well
-    enough = 2 * gain > LEAST_RATIO * (1 + n * np.square(weights).sum())
+    enough = 2 * gain > LEAST_RATIO * (1 + n * squares)
     fraction, variance = counted(0.0)
     surplus = fraction - 1.645 * np.sqrt(variance)
     if not enough or fraction * n < _PRIOR_IMAGES or surplus < (model.counts < 3).mean():
