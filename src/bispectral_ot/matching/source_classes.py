@@ -293,8 +293,8 @@ def odds_of_unknown(model: ClassModel, offsets: Vector, of_targets: Vector, foun
     # the variance of a gain over n sources is larger, since the left-out targets are a sample as well
     enough = 2 * gain > LEAST_RATIO * (1 + n * squares)
     fraction, variance = counted(0.0)
-    surplus = fraction - 1.645 * np.sqrt(variance)
-    if not enough or fraction * n < _PRIOR_IMAGES or surplus < (model.counts < 3).mean():
+    surplus, few = fraction - 1.645 * np.sqrt(variance), (model.counts < 3).mean()
+    if not enough or fraction * n < _PRIOR_IMAGES or surplus < few > 0:
         return _NO_ODDS, 1.0 if surplus <= 0 else max(0.0, 1 - fraction)
     fraction = min(fraction, 1 - _PRIOR_IMAGES / n)
     shift = brentq(lambda shift: float(expit(ratios + shift).mean()) - fraction, -1e3, 1e3)
