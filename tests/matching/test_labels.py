@@ -178,6 +178,20 @@ def test_class_proportions_that_differ_are_no_unknown_classes(turned_halves, cla
     assert (match.classes.known == 1).all()
 
 
+def test_classes_of_one_target_are_no_unknown_classes(turned_halves):
+    """Of their sources 78 % were called unknown."""
+    source, target = turned_halves
+    match = bot.match(source, target.select(np.flatnonzero((target.labels % 2 == 0) | (np.arange(600) % 60 == 0))))
+    assert (match.classes.known == 1).all()
+    assert match.expected_accuracy().low < right(match).mean() < match.expected_accuracy().high
+
+
+def test_the_interval_allows_for_unknown_classes_that_few_images_suggest():
+    source, target = bot.split_halves(bot.load("digits"), per_class=8, seed=1)
+    match = bot.match(bot.rotate_randomly(source, seed=1), target.select(target.labels < 7))
+    assert match.expected_accuracy().low < right(match).mean() < match.expected_accuracy().value  # .86, .66, .94 before
+
+
 def test_a_difference_that_costs_no_accuracy_is_small():
     source, target = bot.split_halves(bot.load("mnist-5k"), per_class=40, seed=0)
     noise = np.random.default_rng(0).normal(0, 5, source.images.shape)
