@@ -144,10 +144,7 @@ def test_classes_that_the_target_lacks_are_warned_of_and_their_labels_expected_t
 
 @pytest.mark.parametrize("change", ["zoom out", "zoom far out", 3, 1.5])
 def test_a_change_of_all_images_is_a_shift_and_no_unknown_class(turned_halves, change):
-    """Of images zoomed out to 0.7, 10 % of the labels are right: 98.5 % were expected, without a word about a shift.
-
-    Of images with noise of deviation 1.5, 24 % were called unknown: .73 was expected, .95 right.
-    """
+    """Zoomed out to 0.7, .985 was expected and .10 right, without a word; with noise of 1.5, .73 was and .95 right."""
     source, target = turned_halves
     if isinstance(change, str):
         k = {"zoom out": 1 / 0.8, "zoom far out": 1 / 0.7}[change]
@@ -170,20 +167,13 @@ def test_the_number_of_foreign_images_does_not_depend_on_how_foreign_they_are(tu
     assert match.classes.known[200:].max() < 0.2
 
 
-@pytest.mark.parametrize("classes", [[0, 1, 2], range(5)])
-def test_class_proportions_that_differ_are_no_unknown_classes(turned_halves, classes):
+@pytest.mark.parametrize(("classes", "counts"), [([0, 1, 2], (60, 15)), (range(5), (60, 15)), (range(10), (60, 1))])
+def test_class_proportions_that_differ_are_no_unknown_classes(turned_halves, classes, counts):
+    """Of the sources of classes with one target, 78 % were called unknown."""
     source, target = turned_halves
-    few = np.concatenate([np.flatnonzero(target.labels == c)[: 60 >> c % 4] for c in range(10)])
+    few = np.concatenate([np.flatnonzero(target.labels == c)[: counts[c % len(counts)]] for c in range(10)])
     match = bot.match(source.select(np.isin(source.labels, classes)), target.select(few))
     assert (match.classes.known == 1).all()
-
-
-def test_classes_of_one_target_are_no_unknown_classes(turned_halves):
-    """Of their sources 78 % were called unknown."""
-    source, target = turned_halves
-    match = bot.match(source, target.select(np.flatnonzero((target.labels % 2 == 0) | (np.arange(600) % 60 == 0))))
-    assert (match.classes.known == 1).all()
-    assert match.expected_accuracy().low < right(match).mean() < match.expected_accuracy().high
 
 
 def test_the_interval_allows_for_unknown_classes_that_few_images_suggest():

@@ -18,7 +18,6 @@ from bispectral_ot.datasets.formats.array_files import read_vectors
 from bispectral_ot.datasets.formats.encoded import scan_object
 from bispectral_ot.datasets.frames import MANY_MARGINS, Placement, SetGeometry
 from bispectral_ot.datasets.load import as_datasets, list_set, sampled
-from bispectral_ot.datasets.sources import LazyDataset
 from bispectral_ot.datasets.transforms import blank_sources
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.errors import InputError, warn
@@ -127,7 +126,14 @@ class Predictor:
             raise InputError(f"{found}; give files of the same kind.")
         frame = Placement(*(self.settings[name][0] for name in _FRAME))
         if listed.files and listed.kind == "images" and self.settings.get("frame_is_automatic"):
-            frame = _without_margins(frame, listed)
+            geometry = SetGeometry.of(sampled(listed, np.arange(len(listed)), False, 96)[0])
+            if geometry.pictures > MANY_MARGINS and not frame.masked and frame.frame != "picture":
+                advice = f"labels may be wrong, give at least {FEWEST} such images together"
+                if len(listed) >= FEWEST:  # single shapes may look like a picture
+                    frame = geometry.cut if frame.frame == "canvas" else replace(frame, masked=True)
+                    advice = "these are left out"
+                found = f"most images of {listed.name!r} have a margin or corners filled by an editor"
+                warn(f"{found}, unlike the match: {advice}.")
         options: dict[str, Any] = {"split": split, "root": root, "frame": frame, "seed": seed}
         if target.kind == "images":
             options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}
@@ -214,15 +220,3 @@ class Predictor:
             raise InputError(f"{path} is damaged, or not the model of a match ({error}); match again.") from error
         with runtime.running():  # digits depend on the number of BLAS threads
             return cls(**entries, target_features=entries["feature_map"](entries["target"].signals))
-
-
-def _without_margins(frame: Placement, listed: LazyDataset) -> Placement:
-    """Placement of new images as those of a match, but without what an editor filled in most of them."""
-    geometry = SetGeometry.of(sampled(listed, np.arange(len(listed)), False, 96)[0])
-    if frame.masked or frame.frame == "picture" or geometry.pictures <= MANY_MARGINS:
-        return frame
-    is_sure = len(listed) >= FEWEST  # single shapes may look like a picture
-    advice = "these are left out" if is_sure else f"labels may be wrong, give at least {FEWEST} such images together"
-    warn(f"most images of {listed.name!r} have a margin or corners filled by an editor, unlike the match: {advice}.")
-    placed = geometry.cut if frame.frame == "canvas" else replace(frame, masked=True)
-    return placed if is_sure else frame
