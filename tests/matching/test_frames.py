@@ -99,7 +99,6 @@ def test_margins_of_both_sets_are_cut_off(folders):
 
 
 def test_predictions_leave_out_filled_corners_that_the_match_had_not(folders):
-    """A quarter of the labels of such pictures were right, without a warning."""
     source, target = (bot.load(folders / name) for name in ("turned", "target"))
     match = bot.match(*(bot.Dataset(each.images, each.labels, classes=each.classes) for each in (source, target)))
     with pytest.warns(bot.DataWarning, match="filled by an editor, unlike the match: these are left out"):

@@ -21,16 +21,8 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.files import any_names
-from bispectral_ot.matching.class_model import (
-    BIAS_VARIANCE,
-    LEAST_RATIO,
-    TINY,
-    ClassModel,
-    Index,
-    Rows,
-    Vector,
-    fit_calibration,
-)
+from bispectral_ot.matching import class_model
+from bispectral_ot.matching.class_model import BIAS_VARIANCE, LEAST_RATIO, TINY, ClassModel, Index, Rows, Vector
 from bispectral_ot.matching.outliers import OutlierScores
 from bispectral_ot.sampling import random_rows
 
@@ -233,8 +225,7 @@ class SourceClasses:
         unknown = round(len(self.known) - self.known.sum())
         if unknown:
             problem = f"about {unknown:,} of {len(self.known):,} sources look like no class of the target"
-            words = "Their labels have low probabilities, and the expected accuracy counts them as wrong."
-            found.append(f"{problem}. {words}")
+            found.append(f"{problem}. Their labels have low probabilities; the expected accuracy counts them as wrong.")
         if self.shift.differs:
             words = "Match.outliers() (outliers.csv) lists the sources that differ most"
             zoom = "; for another zoom, try symmetry='similarity' (--symmetry)" * str(symmetry).startswith("rotation")
@@ -267,7 +258,7 @@ def odds_of_unknown(model: ClassModel, offsets: Vector, of_targets: Vector, foun
     known = _familiarity(probabilities(both, offsets), k, of_targets[drawn].T.ravel())
     centre, spread = known.mean(axis=0), np.maximum(known.std(axis=0), TINY)
     scores = np.stack([np.zeros_like(known), (known - centre) / spread], axis=1)
-    calibration, _ = fit_calibration(scores, np.repeat([1, 0], k), np.full(2, k))
+    calibration, _ = class_model.fit_calibration(scores, np.repeat([1, 0], k), np.full(2, k))
     slopes, (_, *biases) = calibration[:2] / spread, calibration[2:]
     constant = biases[0] - biases[1] + slopes @ centre
     ratios = constant - _familiarity(found, k, far) @ slopes
