@@ -62,6 +62,9 @@ def test_a_margin_in_the_colour_of_the_border_is_cut_off_and_not_the_background(
     noise = np.random.default_rng(0).normal(0, 5, (64, 64, 3))
     image = np.uint8((blob(radii=(26, 24))[..., None] + noise).clip(0, 255))
     assert abs(find_picture(turned(image, 30, 200)).side - 64) < 1
+    square = 80 * (np.abs(np.indices((64, 64)) - 31.5).max(axis=0) < 16)  # a pixel in eight around it has the same grey
+    image = np.uint8(70 + noise[..., :1].repeat(3, axis=2) + square[..., None])
+    assert abs(find_picture(turned(image, 30, 70)).side - 64) < 1  # 32 before
 
 
 def test_surfaces_with_noise_are_no_pictures_but_are_found_on_a_margin():

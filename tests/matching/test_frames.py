@@ -1,6 +1,7 @@
 """Frames of a match: chosen by evidence, asked for, recorded."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -101,3 +102,13 @@ def test_margins_of_both_sets_are_cut_off(folders):
     with pytest.warns(bot.DataWarning, match="'picture' was chosen for enlarged, enlarged: most images have a margin"):
         found = bot.match(folders / "enlarged", folders / "enlarged")
     assert found.settings["frame"] == ["picture", "picture"]
+
+
+def test_predictions_leave_out_filled_corners_that_the_match_had_not(folders):
+    source, target = (bot.load(folders / name) for name in ("turned", "target"))
+    match = bot.match(*(bot.Dataset(each.images, each.labels, classes=each.classes) for each in (source, target)))
+    with pytest.warns(bot.DataWarning, match="filled by an editor, unlike the match: these are left out"):
+        found = match.predict(folders / "enlarged")  # a quarter of the labels were right, without a warning
+    assert np.mean([file.startswith(name) for file, name in zip(found.details.file, found.labels, strict=True)]) > 0.9
+    with pytest.warns(bot.DataWarning, match="give at least 8 such images together"):
+        match.predict(pd.DataFrame({"file": sorted((folders / "enlarged").glob("*/*"))[:5]}))

@@ -142,15 +142,16 @@ def test_classes_that_the_target_lacks_are_warned_of_and_their_labels_expected_t
     np.testing.assert_allclose(match.classes.probabilities.sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("change", ["zoom out", "zoom far out", "noise"])
+@pytest.mark.parametrize("change", ["zoom out", "zoom far out", "noise", "less noise"])
 def test_a_change_of_all_images_is_a_shift_and_no_unknown_class(turned_halves, change):
-    """Of images zoomed out to 0.7, 10 % of the labels are right: 98.5 % were expected, without a word about a shift."""
+    """Zoomed out to 0.7, .985 was expected and .10 right, without a word; with noise of 1.5, .73 was and .95 right."""
     source, target = turned_halves
-    images = source.images + np.random.default_rng(0).normal(0, 3, source.images.shape)
-    if change != "noise":
+    images = source.images + np.random.default_rng(0).normal(0, 3 if change == "noise" else 1.5, source.images.shape)
+    if "zoom" in change:
         k = {"zoom out": 1 / 0.8, "zoom far out": 1 / 0.7}[change]
         images = ndimage.affine_transform(source.images, np.diag([1, k, k]), [0, *[3.5 * (1 - k)] * 2], order=1)
-    match = bot.match(bot.Dataset(images.astype(np.float32), source.labels, classes=source.classes), target)
+    with pytest.warns(DataWarning, match="for another zoom, try symmetry='similarity'"):
+        match = bot.match(bot.Dataset(images.astype(np.float32), source.labels, classes=source.classes), target)
     expected = match.expected_accuracy()
     assert match.shift().differs
     assert expected.low <= right(match).mean() <= expected.high
@@ -165,12 +166,18 @@ def test_the_number_of_foreign_images_does_not_depend_on_how_foreign_they_are(tu
     assert match.classes.known[200:].max() < 0.2
 
 
-@pytest.mark.parametrize("classes", [[0, 1, 2], range(5)])
-def test_class_proportions_that_differ_are_no_unknown_classes(turned_halves, classes):
+@pytest.mark.parametrize(("classes", "counts"), [([0, 1, 2], (60, 15)), (range(5), (60, 15)), (range(10), (60, 1))])
+def test_class_proportions_that_differ_are_no_unknown_classes(turned_halves, classes, counts):
     source, target = turned_halves
-    few = np.concatenate([np.flatnonzero(target.labels == c)[: 60 >> c % 4] for c in range(10)])
+    few = np.concatenate([np.flatnonzero(target.labels == c)[: counts[c % len(counts)]] for c in range(10)])
     match = bot.match(source.select(np.isin(source.labels, classes)), target.select(few))
     assert (match.classes.known == 1).all()
+
+
+def test_the_interval_allows_for_unknown_classes_that_few_images_suggest():
+    source, target = bot.split_halves(bot.load("digits"), per_class=8, seed=1)
+    match = bot.match(bot.rotate_randomly(source, seed=1), target.select(target.labels < 7))
+    assert match.expected_accuracy().low < right(match).mean() < match.expected_accuracy().value  # .86, .66, .94 before
 
 
 def test_a_difference_that_costs_no_accuracy_is_small():

@@ -194,7 +194,7 @@ def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tupl
     beyond = _beyond(axes, bounds)
     unlike = difference[(beyond <= -edge) & (beyond > -edge - 4)] > 0
     # waves of JPEG around the picture, in blocks
-    if difference[beyond > 3].any() or not unlike.size or unlike.mean() < 0.95:
+    if difference[beyond > 3].any() or not unlike.size or unlike.mean() < 0.8:  # less by noise
         bounds, edge = bounds if in_place else _steepest(axes, bounds, difference), 3.0
         beyond = _beyond(axes, bounds)
         if not (margin := difference[beyond > edge]).size or np.median(margin) > 3:  # or it has a texture of its own

@@ -340,7 +340,7 @@ def read_together(
     if frames is not None and frames.looks_at(sets):
         count = min(max(96, 4 * max(len(lazy.classes) for lazy in sets)), 384)  # enough of each class
         both = zip(sets, rows, strict=True)
-        samples, labels = zip(*(_sample(lazy, kept, grey, count) for lazy, kept in both), strict=True)
+        samples, labels = zip(*(sampled(lazy, kept, grey, count) for lazy, kept in both), strict=True)
         if any(sample[0].ndim == 2 for sample in samples) and all(map(are_grey, samples)):
             samples = tuple([as_planes(image[None])[0, ..., 0] for image in sample] for sample in samples)
         chosen = frames(samples, [lazy.name for lazy in sets], labels[-1])
@@ -368,7 +368,7 @@ def _in_grey_if_all_are(datasets: list[Dataset]) -> list[Dataset]:
     return [replace(each, images=np.ascontiguousarray(as_planes(each.images)[..., 0])) for each in datasets]
 
 
-def _sample(lazy: LazyDataset, kept: Positions, grey: bool, count: int) -> tuple[list[NDArray[Any]], Labels]:
+def sampled(lazy: LazyDataset, kept: Positions, grey: bool, count: int) -> tuple[list[NDArray[Any]], Labels]:
     """Some images of a set (fewer if they are large) and their labels, for the choice of a frame."""
     large = any(max(size) > 1024 for size in lazy.sizes(kept[:1]))
     some = kept[evenly_spaced(len(kept), 32 if large else count)]

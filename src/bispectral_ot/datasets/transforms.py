@@ -10,15 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_flat, is_chunked
-from bispectral_ot.datasets.warp import (
-    as_planes,
-    border_levels,
-    border_pixels,
-    radii,
-    rotation_maps,
-    shift_maps,
-    warp,
-)
+from bispectral_ot.datasets.warp import as_planes, border_levels, border_pixels, radii, rotation_maps, shift_maps, warp
 from bispectral_ot.engines import Block, Threads, fill_rows, row_blocks
 from bispectral_ot.errors import InputError, warn
 

@@ -17,7 +17,7 @@ from bispectral_ot.features.registry import FeatureSpec
 
 Placements = tuple[Placement, ...]
 _SIDE = 64  # at which samples are compared, at most
-_FEWEST = 8  # images of each side from which on features judge
+FEWEST = 8  # images of each side from which on features judge
 _REG, _ITERATIONS = 0.02, 100  # of the plan, in mean distances within the target; 0.01 to 0.05 choose alike
 # Divergences: no reason for a warning, and twice what JPEG compression of quality 30 makes, from where no frame fits.
 _SMALL, _NO_FIT = 0.01, 0.03
@@ -41,6 +41,7 @@ class JudgedFrames(FrameChoice):
     def __init__(self, frame: str | Sequence[str], spec: Callable[[], FeatureSpec]) -> None:
         super().__init__(frame)
         self.spec = spec
+        self.settings["frame_is_automatic"] = self.is_automatic
 
     def looks_at(self, sets: Sequence[Any]) -> bool:
         """Whether the choice needs images: for ``"auto"``, only features that ignore rotations can compare frames."""
@@ -55,11 +56,11 @@ class JudgedFrames(FrameChoice):
         """The frame with the best score; the whole canvas comes first."""
         geometries = [SetGeometry.of(images) for images in samples]
         # margins of both sets would match each other
-        if min(geometry.pictures for geometry in geometries) > MANY_MARGINS or min(map(len, samples)) < _FEWEST:
+        if min(geometry.pictures for geometry in geometries) > MANY_MARGINS or min(map(len, samples)) < FEWEST:
             return super().automatic(samples, names, labels)
         spec = self._quiet_spec()
         tried = candidates(geometries)
-        if labels is not None and (len(np.unique(labels)) < 2 or mates(labels).any(axis=1).sum() < _FEWEST):
+        if labels is not None and (len(np.unique(labels)) < 2 or mates(labels).any(axis=1).sum() < FEWEST):
             labels = None
         found = {name: judge(samples, names, placements, spec, labels) for name, placements in tried.items()}
         chosen = max(found, key=lambda name: round(found[name].score, 2))  # the first of equal ones

@@ -229,7 +229,7 @@ def _solve(
             blank = blank_sources(source, target)
             see = fitted.feature_map
             classes = SourceClasses.of(model, see, cost, rows, marginals, masses[1], blank, corrected, outliers)
-            for doubt in classes.doubts(target):
+            for doubt in classes.doubts(target, spec.symmetry):
                 warn(doubt)
     if marginals == "estimated" and classes is None:
         marginals = "relaxed"

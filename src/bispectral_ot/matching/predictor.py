@@ -15,14 +15,15 @@ from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.dataset import KINDS
 from bispectral_ot.datasets.formats.array_files import read_vectors
-from bispectral_ot.datasets.frames import Placement
-from bispectral_ot.datasets.load import as_datasets, list_set
+from bispectral_ot.datasets.frames import MANY_MARGINS, Placement, SetGeometry
+from bispectral_ot.datasets.load import as_datasets, list_set, sampled
 from bispectral_ot.datasets.transforms import blank_sources
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
 from bispectral_ot.features.fitted import check_sizes
+from bispectral_ot.features.frame_choice import FEWEST
 from bispectral_ot.matching.class_model import ClassModel, RidgeRegression
 from bispectral_ot.matching.outliers import OutlierReference, OutlierScores
 from bispectral_ot.matching.source_classes import ProportionEstimate, SourceClasses
@@ -127,6 +128,15 @@ class Predictor:
         if listed.files and (listed.kind == "clouds") != (target.kind in ("clouds", "volumes")):
             found = f"{listed.name!r} has {KINDS[listed.kind]}, but the match has {KINDS[target.kind]}"
             raise InputError(f"{found}; give files of the same kind.")
+        if listed.files and listed.kind == "images" and self.settings.get("frame_is_automatic"):
+            geometry = SetGeometry.of(sampled(listed, np.arange(len(listed)), False, 96)[0])
+            if geometry.pictures > MANY_MARGINS and not frame.masked and frame.frame != "picture":
+                advice = f"labels may be wrong, give at least {FEWEST} such images together"
+                if len(listed) >= FEWEST:  # single shapes may look like a picture
+                    frame = geometry.cut if frame.frame == "canvas" else replace(frame, masked=True)
+                    advice = "these are left out"
+                found = f"most images of {listed.name!r} have a margin or corners filled by an editor"
+                warn(f"{found}, unlike the match: {advice}.")
         options: dict[str, Any] = {"split": split, "root": root, "frame": frame, "seed": seed}
         if target.kind == "images":
             options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}

@@ -21,20 +21,13 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.files import any_names
-from bispectral_ot.matching.class_model import (
-    BIAS_VARIANCE,
-    LEAST_RATIO,
-    TINY,
-    ClassModel,
-    Index,
-    Rows,
-    Vector,
-    fit_calibration,
-)
+from bispectral_ot.matching import class_model
+from bispectral_ot.matching.class_model import BIAS_VARIANCE, LEAST_RATIO, TINY, ClassModel, Index, Rows, Vector
 from bispectral_ot.matching.outliers import OutlierScores
 from bispectral_ot.sampling import random_rows
 
 Sides = tuple[Rows, Rows]
+Odds = tuple[Vector, float]
 
 _SOURCES = 8192  # maximum number of sources for the estimate of proportions
 _PRIOR_IMAGES = 0.5  # pseudo-counts per class (Jeffreys' prior)
@@ -87,7 +80,6 @@ class Shift(NamedTuple):
     distance: float  # one-sided Kolmogorov-Smirnov distance between the soft distances of both to the targets
     p_value: float  # of the most extreme of these two and the probabilities of labels; NaN with too few images
     differs: bool  # whether the difference is significant and large enough to matter
-    of_known: float = np.nan  # separability of sources that seem to be of known classes; NaN if they are too few
 
     def __str__(self) -> str:
         if np.isnan(self.p_value):
@@ -161,15 +153,15 @@ class SourceClasses:
         if outliers is not None and outliers.left_out is not None:
             far, of_targets = outliers.source_distances, outliers.left_out[model.left_out]
         seen = np.delete(np.arange(len(far)), blank)
-        odds = odds_of_unknown(model, offsets, of_targets, probabilities(likelihoods[seen], offsets), far[seen])
-        found = cls(model, estimate, offsets, odds).of_others(see, cost, rows, blank, far, (likelihoods, distances))
-        tested, alike = min(found.known.sum(), _POOL), 1.0 if outliers is None else 1 - outliers.fraction
-        limit = _VISIBLE + 1.645 * 0.5 / np.sqrt(2 * tested)
-        if found.shift.of_known < limit and alike > _FEWEST_KNOWN:
+        odds, least = odds_of_unknown(model, offsets, of_targets, probabilities(likelihoods[seen], offsets), far[seen])
+        found = cls(model, estimate, offsets, odds, least=least)
+        found = found.of_others(see, cost, rows, blank, far, (likelihoods, distances))
+        alike = min(1.0 if outliers is None else 1 - outliers.fraction, float(found.known.mean()))
+        tested = found.shift is not NO_SHIFT_TEST
+        if tested and alike > _FEWEST_KNOWN:
             return found
-        shift, least = found.shift, 1.0  # not tested, or a shift: these sources differ from targets as well
-        if shift is not NO_SHIFT_TEST and (np.isnan(shift.of_known) or alike <= _FEWEST_KNOWN):  # too few to tell
-            shift, least = shift._replace(differs=True), min(alike, float(found.known.mean()))
+        # nothing tells new classes from a change of all images
+        shift, least = found.shift._replace(differs=tested), min(alike, least)
         return replace(found, odds=_NO_ODDS, known=np.ones(len(found.known)), shift=shift, least=least)
 
     def of_others(self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index, far: Vector, given: Any = None) -> Self:
@@ -217,10 +209,11 @@ class SourceClasses:
             variance += (value / (1 - unknown)) ** 2 * (1 / len(best) + 1 / len(labels)) / np.square(slopes).mean()
         half = 1.645 * float(np.sqrt(variance))  # 90 % of a normal distribution
         # sources may be of any class: of those with hardly any targets, none may be right
-        least = min(self.least, float((self.model.counts >= 3).mean()))
-        return ExpectedAccuracy(value, max(0.0, min(value - half, least * value)), min(1.0, value + half))
+        least = value * min(self.least, float((self.model.counts >= 3).mean()))
+        least -= 1.645 * np.sqrt(least * (1 - least) / len(best)) if least < value else half
+        return ExpectedAccuracy(value, max(0.0, min(value - half, least)), min(1.0, value + half))
 
-    def doubts(self, target: Dataset) -> list[str]:
+    def doubts(self, target: Dataset, symmetry: Any) -> list[str]:
         """Warnings of wrong labels, of sources of no class, and of a shift."""
         model, found = self.model, list[str]()
         if len(model.doubtful):
@@ -232,10 +225,11 @@ class SourceClasses:
         unknown = round(len(self.known) - self.known.sum())
         if unknown:
             problem = f"about {unknown:,} of {len(self.known):,} sources look like no class of the target"
-            words = "Their labels have low probabilities, and the expected accuracy counts them as wrong."
-            found.append(f"{problem}. {words}")
+            found.append(f"{problem}. Their labels have low probabilities; the expected accuracy counts them as wrong.")
         if self.shift.differs:
-            found.append(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.")
+            words = "Match.outliers() (outliers.csv) lists the sources that differ most"
+            zoom = "; for another zoom, try symmetry='similarity' (--symmetry)" * str(symmetry).startswith("rotation")
+            found.append(f"{self.shift}. {words}{zoom}.")
         return found
 
 
@@ -246,37 +240,55 @@ def source_weights(labels: Index, found: Vector) -> Vector:
     return weights / weights.sum()
 
 
-def odds_of_unknown(model: ClassModel, offsets: Vector, of_targets: Vector, found: Vector, far: Vector) -> Vector:
+def odds_of_unknown(model: ClassModel, offsets: Vector, of_targets: Vector, found: Vector, far: Vector) -> Odds:
     """Log-odds (constant, slopes of the familiarity) that a source is of no class of the target.
 
     Left-out targets show how familiar images are with and without the right class, by which logistic regression tells
     the two apart. The fraction of unknown sources is the adjusted count of those told to be unknown (Forman, 2008),
-    which does not depend on how far they are. It is 0 unless a likelihood-ratio test at the 0.1 % level rejects that.
+    which does not depend on how far they are. It is 0 unless a likelihood-ratio test at the 0.1 % level rejects that,
+    and if classes of one or two targets may explain it, or a change of all images: new classes do not change the most
+    familiar ones. Then, the second value is the fraction of known sources that the 5 % level suggests.
     """
     k, n = len(model.labels), len(found)
     if (model.counts > 0).sum() < 3 or n == 0:
-        return _NO_ODDS
+        return _NO_ODDS, 1.0
     weights = source_weights(model.labels, found)
     drawn = np.searchsorted(weights.cumsum(), (np.arange(k) + 0.5) / k)  # k left-out targets with these weights
     both = np.concatenate([model.likelihoods[drawn], model.without_class[drawn]])
     known = _familiarity(probabilities(both, offsets), k, of_targets[drawn].T.ravel())
     centre, spread = known.mean(axis=0), np.maximum(known.std(axis=0), TINY)
     scores = np.stack([np.zeros_like(known), (known - centre) / spread], axis=1)
-    calibration, _ = fit_calibration(scores, np.repeat([1, 0], k), np.full(2, k))
+    calibration, _ = class_model.fit_calibration(scores, np.repeat([1, 0], k), np.full(2, k))
     slopes, (_, *biases) = calibration[:2] / spread, calibration[2:]
     constant = biases[0] - biases[1] + slopes @ centre
     ratios = constant - _familiarity(found, k, far) @ slopes
+    of_known, of_unknown = np.split(constant - known @ slopes, 2)
+
+    squares = np.square(weights).sum()
+
+    def counted(limit: float) -> tuple[float, float]:
+        """Fraction of unknown sources by the number beyond a limit, and its variance."""
+        false, true, beyond = (float((each > limit).mean()) for each in (of_known, of_unknown, ratios))
+        gap = max(true - false, TINY)
+        fraction = (beyond - false) / gap
+        part = min(max(fraction, 0.0), 1.0)
+        variance = (1 - part) ** 2 * false * (1 - false) + part**2 * true * (1 - true)
+        return fraction, (beyond * (1 - beyond) / n + variance * squares) / gap**2
+
+    (first, of_first), (last, of_last) = counted(np.quantile(of_known, 0.25)), counted(np.median(of_unknown))
+    if first - last > 1.645 * np.sqrt(of_first + of_last):
+        return _NO_ODDS, 1.0
     unknown, rest = likeliest_proportions(np.column_stack([ratios, np.zeros(n)]), prior=_PRIOR_IMAGES)
     gain = np.log(rest + unknown * np.exp(ratios)).sum()
     # the variance of a gain over n sources is larger, since the left-out targets are a sample as well
-    enough = 2 * gain > LEAST_RATIO * (1 + n * np.square(weights).sum())
-    false, true = (constant - known @ slopes > 0).reshape(2, k).mean(axis=1)
-    fraction = ((ratios > 0).mean() - false) / max(true - false, TINY)
-    if not enough or fraction * n < _PRIOR_IMAGES:
-        return _NO_ODDS
+    enough = 2 * gain > LEAST_RATIO * (1 + n * squares)
+    fraction, variance = counted(0.0)
+    surplus, few = fraction - 1.645 * np.sqrt(variance), (model.counts < 3).mean()
+    if not enough or fraction * n < _PRIOR_IMAGES or surplus < few > 0:
+        return _NO_ODDS, 1.0 if surplus <= 0 else max(0.0, 1 - fraction)
     fraction = min(fraction, 1 - _PRIOR_IMAGES / n)
     shift = brentq(lambda shift: float(expit(ratios + shift).mean()) - fraction, -1e3, 1e3)
-    return np.array([constant + shift, *-slopes])
+    return np.array([constant + shift, *-slopes]), 1.0
 
 
 def _familiarity(found: Vector, k: int, far: Vector) -> Vector:
@@ -487,8 +499,7 @@ def shift_test(classes: SourceClasses, see: FeatureMap, metric: str, rows: Sides
     kinds = (np.zeros(n, dtype=bool), np.ones(n, dtype=bool), generator.random(n) < 0.5)  # where targets are upright
     chosen = (np.concatenate([np.arange(n), n + np.arange(n) + n * upright]) for upright in kinds)
     told = [_told_apart(apart[np.ix_(at, at)], generator) for at in chosen]
-    right, p_value = min(told, key=lambda each: (-each[1], each[0].mean()))
-    separability, weights = float(right.mean()), classes.known[sources]
+    separability, p_value = min(told, key=lambda each: (-each[1], each[0]))
     fall, error = fall_of_certainty(found, left_out)
     error = max(error, 1e-6)
     less_sure = t.sf(fall / error, len(pairs) - 1)
@@ -499,22 +510,20 @@ def shift_test(classes: SourceClasses, see: FeatureMap, metric: str, rows: Sides
         (fall > 0.02, less_sure),
     ]
     differs = any(bool(visible and 3 * p_value < 0.01) for visible, p_value in tests)
-    enough = weights.sum() > 2 * _NEIGHBOURS and classes.known.mean() > _FEWEST_KNOWN
-    of_known = float(weights @ right / weights.sum()) if enough else np.nan
     p_value = min(1.0, 3 * float(min(p for _, p in tests)))
-    return Shift(separability, float(farther.statistic), p_value, differs, of_known)
+    return Shift(separability, float(farther.statistic), p_value, differs)
 
 
-def _told_apart(distances: Rows, generator: np.random.Generator) -> tuple[Vector, float]:
-    """Accuracy (n,) of nearest neighbours at telling each pair apart; p-value of its mean under swaps in pairs."""
+def _told_apart(distances: Rows, generator: np.random.Generator) -> tuple[float, float]:
+    """Accuracy of nearest neighbours at telling the halves apart; its p-value under swaps in pairs."""
     np.fill_diagonal(distances, np.inf)
     nearest = np.argpartition(distances, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
 
-    def told(swapped: NDArray[np.bool_]) -> Vector:
+    def told(swapped: NDArray[np.bool_]) -> float:
         member = np.concatenate([~swapped, swapped])
-        return ((member[nearest].mean(axis=1) > 0.5) == member).reshape(2, -1).mean(axis=0)
+        return float(((member[nearest].mean(axis=1) > 0.5) == member).mean())
 
     n = len(distances) // 2
     observed = told(np.zeros(n, dtype=bool))
-    drawn = np.array([told(generator.random(n) < 0.5).mean() for _ in range(_PERMUTATIONS)])
-    return observed, float((1 + (drawn >= observed.mean()).sum()) / (1 + _PERMUTATIONS))
+    drawn = np.array([told(generator.random(n) < 0.5) for _ in range(_PERMUTATIONS)])
+    return observed, float((1 + (drawn >= observed).sum()) / (1 + _PERMUTATIONS))

@@ -206,10 +206,10 @@ def save_match(match: Match, folder: str | Path, *, report: bool, figures: bool,
     """Write the files of the command ``match``; see :meth:`Match.save`."""
     start = time.perf_counter()
     config = {"verb": "match", "center": False, "n_matches": k, "report": report, "figures": figures}
-    extra = {"warnings": [] if match.classes is None else match.classes.doubts(match.target)}
+    doubts = [] if match.classes is None else match.classes.doubts(match.target, match.settings["symmetry"])
     with new_run(folder, verb="match", overwrite=overwrite) as place:
         write_json(place / RECORD, run_record(config, seconds=0.0))
-        write_match(place, match, k=k, figures=figures, extra=extra)
+        write_match(place, match, k=k, figures=figures, extra={"warnings": doubts})
         write_json(place / RECORD, run_record(config, seconds=time.perf_counter() - start))
         if report:
             decorate({REPORT: lambda: write_report(place)})
