@@ -10,11 +10,7 @@ if __name__ == "__main__":
     match = bot.match(bot.rotate_randomly(source), target)
     match.poses()
     match.predict(source.images[:3])
-    for features, metric in (
-        ("ring-bispectrum", "l1"),
-        ("pixels", "cosine"),
-        ("pixels", "l2"),
-        ("best-rotation", None),
-    ):
+    pairs = ("ring-bispectrum", "l1"), ("pixels", "cosine"), ("pixels", "l2"), ("best-rotation", None)
+    for features, metric in pairs:
         bot.match(source, target, features=features, metric=metric)
     bot.compare({"source": source, "target": target}, permutations=19)

@@ -12,19 +12,10 @@ settings.load_profile("patient")
 
 # Run by `make test-all` only.
 SLOW = (
-    "benchmarks/",
-    "studies/",
-    "engines/test_cluster_runs.py",
-    "engines/test_cluster_sets.py",
-    "engines/test_dask.py",
-    "report/test_browser.py",
-    "report/test_comparison_browser.py",
-    "datasets/test_damaged_files.py",
-    "cli/test_demo.py",
-    "cli/test_other_users.py",
-    "test_distribution.py",
-    "test_docs.py",
-    "test_notebook.py",
+    *("benchmarks/", "studies/", "engines/test_cluster_runs.py", "engines/test_cluster_sets.py"),
+    *("engines/test_dask.py", "report/test_browser.py", "report/test_comparison_browser.py"),
+    *("datasets/test_damaged_files.py", "cli/test_demo.py", "cli/test_other_users.py"),
+    *("test_distribution.py", "test_docs.py", "test_notebook.py"),
 )
 
 

@@ -16,10 +16,8 @@ from bispectral_ot.report.page_data import PAGE_DATA, compact_json, match_page
 from bispectral_ot.report.tables import match_results
 
 HOSTILE = (
-    "</script><script>window.hacked=1</script>",
-    "<img src=x onerror=window.hacked=1>",
-    "\u2028'\"&{{data}}",
-    "日本 ж é",
+    *("</script><script>window.hacked=1</script>", "<img src=x onerror=window.hacked=1>"),
+    *("\u2028'\"&{{data}}", "日本 ж é"),
 )
 
 

@@ -1,7 +1,5 @@
 """Errors about names and numbers."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -21,14 +19,14 @@ KNOWN = ("mnist", "emnist-letters", "fashion-mnist", "Disk")
         ([], "unknown set []; choose one of"),
     ],
 )
-def test_the_nearest_names_are_suggested(wrong: Any, hint: str) -> None:
+def test_the_nearest_names_are_suggested(wrong, hint):
     with pytest.raises(InputError) as caught:
         check_choice("set", wrong, dict.fromkeys(KNOWN))
     assert hint in str(caught.value)
     assert str(caught.value).endswith("choose one of mnist, emnist-letters, fashion-mnist, Disk.")
 
 
-def test_numbers() -> None:
+def test_numbers():
     for value in (2, np.int32(2), np.uint8(2)):
         assert check_integer("n", value, minimum=2, maximum=2) == 2
         check_positive("reg", value, "say more")

@@ -18,9 +18,8 @@ pytest.importorskip("hatchling", reason="build and hatchling come with the extra
 
 
 def run(*words: str, cwd: Path, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *words], cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True
-    )
+    command, environment = [sys.executable, *words], {**os.environ, **environment}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -4,7 +4,6 @@ import os
 import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import Any
 
 import matplotlib
 
@@ -38,7 +37,7 @@ class Checker(HTMLParser):
         self.close()
         assert not self.open
 
-    def handle_starttag(self, tag: str, attributes: Any) -> None:
+    def handle_starttag(self, tag, attributes):
         assert tag in self.allowed, tag
         for name, value in attributes:
             assert not name.startswith("on")
@@ -47,7 +46,7 @@ class Checker(HTMLParser):
         if tag not in ("img", "br"):
             self.open.append(tag)
 
-    def handle_startendtag(self, tag: str, attributes: Any) -> None:
+    def handle_startendtag(self, tag, attributes):
         assert tag in self.allowed, tag
 
     def handle_endtag(self, tag: str) -> None:
@@ -58,7 +57,7 @@ class Checker(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def sides() -> tuple[bot.Dataset, bot.Dataset]:
+def sides():
     """Digits whose six classes have names that no page likes."""
     digits = bot.load("digits")
     digits = digits.select(digits.labels < 6)
@@ -67,7 +66,7 @@ def sides() -> tuple[bot.Dataset, bot.Dataset]:
 
 
 @pytest.fixture(scope="module")
-def match(sides) -> bot.Match:
+def match(sides):
     return bot.match(*sides)
 
 

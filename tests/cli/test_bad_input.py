@@ -2,6 +2,7 @@
 
 import errno
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -73,9 +74,6 @@ def test_full_disk_leaves_the_old_run_and_nothing_else(program, sets, tmp_path, 
 
 
 def test_out_of_memory_is_told(program, sets, tmp_path, monkeypatch):
-    def hungry(*_: object, **__: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr("bispectral_ot.matching.match", hungry)
+    monkeypatch.setattr("bispectral_ot.matching.match", Mock(side_effect=MemoryError))
     outcome = program("match", sets / "a.npz", sets / "b.npz", "--out", tmp_path / "run")
     assert ((outcome.code, "--working-memory" in outcome.complaint), list(tmp_path.iterdir())) == ((2, True), [])

@@ -1,7 +1,6 @@
 """Commands that show something: help, datasets, info, report."""
 
 import re
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -15,13 +14,13 @@ from bispectral_ot.cli.main import app
 
 
 @pytest.fixture
-def show(program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def show(program, monkeypatch, tmp_path):
     """Standard output of a command; neither this machine's data folder nor its cache may decide a test."""
     for variable in ("BISPECTRAL_OT_DATA", "BISPECTRAL_OT_CACHE"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda name, **_: str(tmp_path / "cache" / name))
 
-    def call(*words: str | Path) -> str:
+    def call(*words):
         outcome = program(*words)
         assert outcome.code == 0, outcome.stderr
         return " ".join(outcome.stdout.split())
@@ -73,7 +72,7 @@ def test_datasets_are_listed_with_their_places_and_fetched_by_name(show, program
     assert all(word in text for word in ("1,797", "8x8", "uint8, 0 to 16", "178"))
 
 
-def test_a_dataset_is_summarized(show, program, tmp_path: Path):
+def test_a_dataset_is_summarized(show, program, tmp_path):
     folder = tmp_path / "pictures"
     folder.mkdir()
     for name, size, mode in (("a", (40, 30), "L"), ("b", (80, 90), "RGB")):

@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -135,12 +136,9 @@ def test_a_solve_that_goes_on_says_so_on_the_screen_and_in_its_record(program, s
         def record(self) -> dict[str, int]:
             return {"workers": 1}
 
-    class CutOffError(Exception):
-        pass
-
     def stop(path: Path, record: object) -> None:
         write_record(path, record)
-        raise CutOffError
+        raise RuntimeError("cut off")
 
     monkeypatch.setattr(cluster, "connected", lambda _: nullcontext(Engine()))
     words = ("match", sets / "a.npz", sets / "b.npz", "--scheduler", "local:1", "--reg", "0.002", "--tol", "1e-8")
@@ -235,11 +233,7 @@ def test_a_deleted_working_directory_is_told(sets, tmp_path):
 
 def test_a_bug_is_told_apart_from_a_result(program, monkeypatch):
     """Exit code 1 means "not converged", so that an unexpected error needs another one."""
-
-    def broken(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("bispectral_ot.runs.provenance", broken)
+    monkeypatch.setattr("bispectral_ot.runs.provenance", Mock(side_effect=ZeroDivisionError))
     outcome = program("info", "--json")
     assert outcome.code == outcome.json["exit_code"] == 3
     assert "ZeroDivisionError" in outcome.stderr

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def run(program, sets, tmp_path_factory):
     return out, outcome
 
 
-def read_results(folder: Path) -> dict:
+def read_results(folder):
     return json.loads((folder / "results.json").read_text("utf-8"))
 
 
@@ -141,7 +141,7 @@ def test_classes_that_one_side_lacks_are_named(program, sets, halves, tmp_path):
     assert outcome.json["majority"] == pytest.approx(1 / 3)
 
 
-def save_folder(folder: Path, half, classes, name: str) -> None:
+def save_folder(folder, half, classes, name):
     for i, image in enumerate(half.images):
         place = folder / classes[half.labels[i]]
         place.mkdir(parents=True, exist_ok=True)
@@ -252,11 +252,7 @@ DECORATIONS = {
 @pytest.mark.parametrize("victim", DECORATIONS)
 def test_decorations_that_fail_are_warnings(program, sets, tmp_path, monkeypatch, victim):
     """Results and tables are written first: neither figures nor model nor page can cost the run."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise MemoryError("no room")
-
-    monkeypatch.setattr(victim, fail)
+    monkeypatch.setattr(victim, Mock(side_effect=MemoryError("no room")))
     words = ("match", sets / "a.npz", sets / "b.npz", "--report", "--poses", "--json", "--out", tmp_path / "run")
     outcome = program(*words, figures=True)
     assert outcome.code == 0, outcome.stderr

@@ -23,11 +23,8 @@ def test_the_command_makes_a_monitor_and_alarms(program, tmp_path, monkeypatch):
     assert (tmp_path / "monitor.html").read_text().count("<circle") == 3
     assert "no monitor at" in program("monitor", tmp_path / "none.npz", tmp_path / "new.npy").complaint
     assert "give --model" in program("monitor", tmp_path / "good.npy").complaint
-
-    assert (
-        "a monitor keeps its options" in program("monitor", model, tmp_path / "new.npy", "--run-length", 20).complaint
-    )
-
+    outcome = program("monitor", model, tmp_path / "new.npy", "--run-length", 20)
+    assert "a monitor keeps its options" in outcome.complaint
     results = iter([Monitor.load(model).update(digits[600:640])])  # a second one is not come to
     monkeypatch.setattr("bispectral_ot.cli.main.received", [130])
     monkeypatch.setattr(Monitor, "update", lambda *_, **__: next(results))

@@ -33,13 +33,8 @@ def restricted(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Pat
     home.mkdir(mode=0o555)
     out.mkdir()
     out.chmod(0o777)
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "PYTHONPATH": str(package),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    return words, out, environment
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(package)}
+    return words, out, environment | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def test_nothing_but_the_output_needs_to_be_writable(restricted, sets):

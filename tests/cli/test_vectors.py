@@ -1,7 +1,5 @@
 """Embeddings in files: matched, compared and predicted in place of images."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,14 +10,14 @@ N, COLUMNS = 12, 5
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[str, np.ndarray]:
+def rows():
     """Vectors of three classes far from each other, in the order of the labels of ``sets``."""
     random = np.random.default_rng(0)
     return {name: random.normal(size=(N, COLUMNS)).astype(np.float32) for name in "ab"}
 
 
 @pytest.fixture(scope="module")
-def files(rows, sets, tmp_path_factory) -> Path:
+def files(rows, sets, tmp_path_factory):
     """a.npy, b.npy: their first column is the label of the image in a.npz, b.npz."""
     folder = tmp_path_factory.mktemp("vectors")
     for name, values in rows.items():

@@ -44,7 +44,6 @@ def test_the_divergence_is_that_of_pot():
     scale = float(((x[:, None] - y) ** 2).sum(axis=2).max())
     costs = [Cost(one, other, "sqeuclidean", scale=scale) for one, other in ((x, x), (x, y), (y, y))]
     found = divergence(costs, reg=0.1, tol=1e-9)
-
     try:
         expected = ot.solve_sample(x, y, reg=0.1 * scale, debias=True, tol=1e-11, max_iter=20_000).value
     except TypeError:

@@ -1,7 +1,5 @@
 """The distance between orbits, against coefficients that are turned and mirrored one by one."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -52,13 +50,13 @@ def literal(source: NDArray, target: NDArray, metric: str, *, reflections: bool)
 
 
 @pytest.fixture(autouse=True)
-def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_threads(monkeypatch):
     monkeypatch.setenv("BISPECTRAL_OT_THREADS", "2")
 
 
 @pytest.mark.parametrize("metric", ALIGNED_METRICS)
 @pytest.mark.parametrize("reflections", [False, True])
-def test_every_pair_is_at_its_best_turn(metric, reflections: bool) -> None:
+def test_every_pair_is_at_its_best_turn(metric, reflections):
     source, target = random_coefficients(9, 0), random_coefficients(7, 1)
     expected = literal(source, target, metric, reflections=reflections)
     distance = AlignedDistance(as_rows(source), as_rows(target), index_map(), metric, reflections=reflections)
@@ -71,7 +69,7 @@ def test_every_pair_is_at_its_best_turn(metric, reflections: bool) -> None:
 
 @pytest.mark.parametrize("metric", ALIGNED_METRICS)
 @pytest.mark.parametrize("reflections", [False, True])
-def test_members_of_an_orbit_have_no_distance(metric, reflections: bool) -> None:
+def test_members_of_an_orbit_have_no_distance(metric, reflections):
     source, angles = random_coefficients(20, 2), 2 * np.pi * np.random.default_rng(0).integers(20, size=20) / 20
     target = np.array([turn(x, angle, mirror=reflections)[0] for x, angle in zip(source[:, None], angles, strict=True)])
     distance = AlignedDistance(as_rows(source), as_rows(target), index_map(), metric, reflections=reflections)
@@ -88,7 +86,7 @@ def test_members_of_an_orbit_have_no_distance(metric, reflections: bool) -> None
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("metric", ALIGNED_METRICS)
-def test_columns_with_one_value_are_turned_like_all_others(metric) -> None:
+def test_columns_with_one_value_are_turned_like_all_others(metric):
     """Distances that see no rotation may shift float64 features before they round them; these may not."""
     source, target = random_coefficients(6, 10), random_coefficients(5, 11)
     source[:, 4] = target[:, 4] = 2.0 + 3.0j
@@ -97,7 +95,7 @@ def test_columns_with_one_value_are_turned_like_all_others(metric) -> None:
     np.testing.assert_allclose(AlignedDistance(*rows, index_map(), metric).rows(0, 6), expected, rtol=1e-5)
 
 
-def test_more_rows_than_a_tile_and_mapped_features(tmp_path: Path) -> None:
+def test_more_rows_than_a_tile_and_mapped_features(tmp_path):
     source, target = as_rows(random_coefficients(150, 5)), as_rows(random_coefficients(300, 6))
     whole = AlignedDistance(source, target, index_map()).rows(0, 150)
     mapped = []
@@ -110,7 +108,7 @@ def test_more_rows_than_a_tile_and_mapped_features(tmp_path: Path) -> None:
     np.testing.assert_allclose(part, whole[np.ix_(*some)], rtol=1e-5)
 
 
-def test_what_is_refused() -> None:
+def test_what_is_refused():
     rows = as_rows(random_coefficients(3, 7))
     assert set(METRICS) - set(ALIGNED_METRICS) == {"l1"}
     with pytest.raises(InputError, match="metric at the best rotation 'l1'"):

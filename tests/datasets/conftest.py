@@ -1,8 +1,5 @@
 """Small datasets written to disk, in the ways that users keep them."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -10,16 +7,16 @@ from idx_files import write_idx
 
 
 @pytest.fixture
-def images() -> np.ndarray:
+def images():
     """Seven 28 x 28 images in which no two rows, columns or images are alike."""
     return np.random.default_rng(5).integers(0, 256, (7, 28, 28), dtype=np.uint8)
 
 
 @pytest.fixture
-def write_pair(images: np.ndarray) -> Callable[..., Path]:
+def write_pair(images):
     """Write an images file and a labels file of a split into a folder."""
 
-    def write(folder: Path, images_name: str, labels_name: str, *, first_label: int = 0) -> Path:
+    def write(folder, images_name, labels_name, *, first_label=0):
         write_idx(folder / images_name, images)
         write_idx(folder / labels_name, (np.arange(7) + first_label).astype(np.uint8))
         return folder
@@ -28,7 +25,7 @@ def write_pair(images: np.ndarray) -> Callable[..., Path]:
 
 
 @pytest.fixture(autouse=True)
-def _no_machine_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _no_machine_settings(monkeypatch, tmp_path):
     """Neither this machine's data folder nor its cache may decide a test."""
     for variable in ("BISPECTRAL_OT_DATA", "BISPECTRAL_OT_CACHE"):
         monkeypatch.delenv(variable, raising=False)

@@ -1,8 +1,5 @@
 """Arrays in files: ``.npz``, ``.npy`` and IDX."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,7 +18,7 @@ LABELS = np.array([0, 1, 0, 1, 2, 2, 2])
     ("images_key", "labels_key"),
     [("images", "labels"), ("X", "y"), ("data", "targets"), ("train_images", "train_labels")],
 )
-def test_npz_under_other_names(tmp_path: Path, images: np.ndarray, images_key: str, labels_key: str):
+def test_npz_under_other_names(tmp_path, images, images_key, labels_key):
     arrays = {images_key: images[..., None], labels_key: LABELS[:, None], "z": np.zeros(3), "classes": ["x", "y", "ü"]}
     np.savez(tmp_path / "set.npz", **arrays)
     dataset = load(tmp_path / "set.npz")
@@ -31,7 +28,7 @@ def test_npz_under_other_names(tmp_path: Path, images: np.ndarray, images_key: s
 
 
 @pytest.mark.parametrize("packed", ["", ".gz"])
-def test_idx_file_with_labels_beside(tmp_path: Path, images: np.ndarray, write_pair: Callable, packed: str):
+def test_idx_file_with_labels_beside(tmp_path, images, write_pair, packed):
     write_pair(tmp_path, f"train-images-idx3-ubyte{packed}", "train-labels-idx1-ubyte.gz", first_label=4)
     dataset = load(tmp_path / f"train-images-idx3-ubyte{packed}")
     np.testing.assert_array_equal(dataset.images, images)
@@ -41,7 +38,7 @@ def test_idx_file_with_labels_beside(tmp_path: Path, images: np.ndarray, write_p
     assert load(tmp_path / f"train-images-idx3-ubyte{packed}").labels is None
 
 
-def test_idx_folder(tmp_path: Path, write_pair: Callable):
+def test_idx_folder(tmp_path, write_pair):
     write_pair(tmp_path, "train-images-idx3-ubyte", "train-labels-idx1-ubyte")
     assert len(load(tmp_path).classes) == 7
     with pytest.raises(DatasetError, match="no IDX files with images of the test split"):
@@ -57,7 +54,7 @@ def test_idx_folder(tmp_path: Path, write_pair: Callable):
         load(tmp_path)
 
 
-def test_idx_labels_that_do_not_fit(tmp_path: Path, images: np.ndarray, write_pair: Callable):
+def test_idx_labels_that_do_not_fit(tmp_path, images, write_pair):
     write_pair(tmp_path, "train-images-idx3-ubyte", "train-labels-idx1-ubyte")
     write_idx(tmp_path / "train-images-idx3-ubyte", images[:3])
     with pytest.raises(DatasetError, match=r"train-labels-idx1-ubyte has labels of shape .7,., but .* has 3 images"):
@@ -72,7 +69,7 @@ def test_idx_labels_that_do_not_fit(tmp_path: Path, images: np.ndarray, write_pa
     ),
     st.booleans(),
 )
-def test_what_was_written_is_read(tmp_path_factory, array: np.ndarray, packed: bool):
+def test_what_was_written_is_read(tmp_path_factory, array, packed):
     path = tmp_path_factory.mktemp("idx") / ("a.idx.gz" if packed else "a.idx")
     write_idx(path, array)
     read = read_idx(path)
@@ -81,7 +78,7 @@ def test_what_was_written_is_read(tmp_path_factory, array: np.ndarray, packed: b
     assert read.dtype.isnative
 
 
-def test_damaged_gzip_is_named(tmp_path: Path, images: np.ndarray):
+def test_damaged_gzip_is_named(tmp_path, images):
     path = write_idx(tmp_path / "x-idx3-ubyte.gz", images)
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], whole[:50] + bytes(20) + whole[70:], whole[:-6] + b"\x01" + whole[-5:]):

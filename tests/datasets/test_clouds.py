@@ -1,7 +1,5 @@
 """Shapes in 3-D: clouds of different sizes, volumes, and folders of meshes."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -84,14 +82,14 @@ trimesh = pytest.importorskip("trimesh")
 TRIANGLE = "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
 
 
-def write(path: Path, text: str) -> Path:
+def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
 
 
 @pytest.fixture
-def shapes(tmp_path: Path) -> Path:
+def shapes(tmp_path):
     """Boxes and spheres in all kinds of files, and a cloud of its own size."""
     (tmp_path / "box").mkdir()
     (tmp_path / "sphere").mkdir()
@@ -104,7 +102,7 @@ def shapes(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_one_sub_folder_per_class(shapes: Path):
+def test_one_sub_folder_per_class(shapes):
     (shapes / "box" / "notes.txt").write_text("not a shape")
     (shapes / "box" / ".hidden.off").write_text("damaged")
     dataset = bot.load(shapes, n_points=200)
@@ -120,7 +118,7 @@ def test_one_sub_folder_per_class(shapes: Path):
     np.testing.assert_array_equal(points[6], np.eye(3))
 
 
-def test_points_depend_on_the_seed_and_large_clouds_are_thinned_out(shapes: Path):
+def test_points_depend_on_the_seed_and_large_clouds_are_thinned_out(shapes):
     one, again, other = (bot.load(shapes, n_points=100, seed=seed).images for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, again)
     assert (one[0] != other[0]).any()
@@ -130,7 +128,7 @@ def test_points_depend_on_the_seed_and_large_clouds_are_thinned_out(shapes: Path
     assert {tuple(point) for point in thinned.tolist()} <= {tuple(point) for point in cloud.tolist()}
 
 
-def test_parts_quads_and_headers_without_a_line(tmp_path: Path):
+def test_parts_quads_and_headers_without_a_line(tmp_path):
     write(tmp_path / "a.off", TRIANGLE.replace("OFF\n", "OFF"))  # as ModelNet has it
     write(tmp_path / "b.obj", "mtllib missing.mtl\nv 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nusemtl a\nf 1 2 3 4\n")
     parts = "o one\nv 0 0 0\nv 1 0 0\nv 0 1 0\nusemtl a\nf 1 2 3\no two\nv 0 0 5\nv 1 0 5\nv 0 1 5\nusemtl b\nf 4 5 6\n"
@@ -156,7 +154,7 @@ def test_parts_quads_and_headers_without_a_line(tmp_path: Path):
         ("a.xyz", "12\nwater\nO 0 0 0\n", ""),
     ],
 )
-def test_damaged_files_are_named(tmp_path: Path, name: str, text: str, message: str):
+def test_damaged_files_are_named(tmp_path, name, text, message):
     write(tmp_path / "c" / name, text)
     with pytest.raises(DatasetError, match=f"(?s)cannot read the shape .*{name}: .*{message}.*repair or remove it"):
         bot.load(tmp_path)

@@ -6,7 +6,6 @@ import os
 import struct
 import tracemalloc
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,7 +53,7 @@ LABELLED = {"images.npy": npy(IMAGES), "labels.npy": npy(np.arange(4))}
         ("a.idx", bytes([0, 0, 8, 65]) + bytes(4 * 65), "not an IDX file"),
     ],
 )
-def test_odd_files_are_named(tmp_path: Path, name: str, content: bytes, words: str):
+def test_odd_files_are_named(tmp_path, name, content, words):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=words) as raised:
         load(tmp_path / name)
@@ -76,7 +75,7 @@ BOMB_IDX = gzip.compress(idx_bytes(IMAGES) + bytes(10**7), mtime=0)
         ("a.idx.gz", BOMB_IDX, "but more follow"),
     ],
 )
-def test_what_would_not_fit_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch, name, content, words):
+def test_what_would_not_fit_is_refused_before_it_is_unpacked(tmp_path, monkeypatch, name, content, words):
     monkeypatch.setattr("bispectral_ot.memory.available_memory", lambda: 4 * 10**9)
     (tmp_path / name).write_bytes(content)
     assert len(content) < 100_000
@@ -89,14 +88,14 @@ def test_what_would_not_fit_is_refused_before_it_is_unpacked(tmp_path: Path, mon
         tracemalloc.stop()
 
 
-def test_sizes_that_do_not_fit_are_refused_before_the_work(monkeypatch: pytest.MonkeyPatch):
+def test_sizes_that_do_not_fit_are_refused_before_the_work(monkeypatch):
     monkeypatch.setattr("bispectral_ot.memory.available_memory", lambda: 16 * 10**9)  # the pixels alone would fit
     for size in (999_999_999, (1, 999_999_999)):
         with pytest.raises(MemoryBudgetError, match="ask for a smaller size"):
             load(IMAGES, resize=size)
 
 
-def test_paths_that_lead_nowhere(tmp_path: Path):
+def test_paths_that_lead_nowhere(tmp_path):
     with pytest.raises(InputError, match="home folder that '~nouser-of-this-name/x' names"):
         load("~nouser-of-this-name/x")
     with pytest.raises(InputError, match="home folder"):

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +12,7 @@ IMAGES = np.zeros((6, 3, 4), dtype=np.uint8)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
-def test_non_finite_pixels_name_the_image(bad: float):
+def test_non_finite_pixels_name_the_image(bad):
     images = np.zeros((5000, 2, 2))
     images[4321, 1, 0] = bad
     with pytest.raises(InputError, match="image 4321 has 1 pixels that are NaN or infinite"):
@@ -31,7 +29,7 @@ def test_non_finite_pixels_name_the_image(bad: float):
         ((5, 3, 32, 32), "channels first"),
     ],
 )
-def test_wrong_shapes_are_explained(shape: tuple[int, ...], advice: str):
+def test_wrong_shapes_are_explained(shape, advice):
     with pytest.raises(InputError, match=advice):
         Dataset(np.zeros(shape))
 
@@ -58,13 +56,13 @@ def test_classes_come_from_labels_of_any_kind():
         (None, ("a",), "no labels"),
     ],
 )
-def test_bad_labels_are_explained(labels: object, classes: tuple[str, ...], problem: str):
+def test_bad_labels_are_explained(labels, classes, problem):
     with pytest.raises(InputError, match=problem):
         Dataset(IMAGES, labels, classes=classes)
 
 
 @given(hnp.arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 4), st.integers(1, 4))), st.data())
-def test_select_keeps_image_label_and_file_together(pixels: np.ndarray, data: st.DataObject):
+def test_select_keeps_image_label_and_file_together(pixels, data):
     n = len(pixels)
     dataset = Dataset(pixels, np.arange(n), files=tuple(f"{i}.png" for i in range(n)))
     index = data.draw(st.lists(st.integers(-n, n - 1), min_size=1))
@@ -83,7 +81,7 @@ def test_select_with_mask_slice_and_bad_index():
             dataset.select(wrong)
 
 
-def test_whatever_stands_for_images_becomes_a_dataset(tmp_path: Path):
+def test_whatever_stands_for_images_becomes_a_dataset(tmp_path):
     images = np.arange(24.0).reshape(2, 3, 4)
     dataset = Dataset(images, name="mine")
     np.save(tmp_path / "scans.npy", images)

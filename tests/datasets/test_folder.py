@@ -2,7 +2,6 @@
 
 import unicodedata
 import warnings
-from pathlib import Path
 
 import imagecodecs
 import numpy as np
@@ -26,13 +25,13 @@ def read_image(path):
     return decode_image(path, path, Canvas())[0]
 
 
-def save(path: Path, pixels: np.ndarray, **options: object) -> Path:
+def save(path, pixels, **options):
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels).save(path, **options)
     return path
 
 
-def save_deep(path: Path, pixels: np.ndarray, **options: object) -> Path:
+def save_deep(path, pixels, **options):
     encode = imagecodecs.png_encode if path.suffix == ".png" else imagecodecs.tiff_encode
     path.write_bytes(encode(pixels, **options))
     return path
@@ -40,18 +39,18 @@ def save_deep(path: Path, pixels: np.ndarray, **options: object) -> Path:
 
 @pytest.mark.parametrize("suffix", ["png", "tif", "TIFF", "bmp"])
 @pytest.mark.parametrize("pixels", [GREY, COLOUR], ids=["grey", "colour"])
-def test_lossless_formats(tmp_path: Path, suffix: str, pixels: np.ndarray):
+def test_lossless_formats(tmp_path, suffix, pixels):
     np.testing.assert_array_equal(read_image(save(tmp_path / f"a.{suffix}", pixels)), pixels)
 
 
-def test_palette_and_one_bit(tmp_path: Path):
+def test_palette_and_one_bit(tmp_path):
     Image.fromarray(COLOUR).convert("P").save(tmp_path / "a.png")
     assert read_image(tmp_path / "a.png").shape == (6, 5, 3)
     Image.fromarray(GREY > 100).save(tmp_path / "b.png")
     np.testing.assert_array_equal(read_image(tmp_path / "b.png"), (GREY > 100) * 255)
 
 
-def test_a_camera_s_orientation_is_applied(tmp_path: Path):
+def test_a_camera_s_orientation_is_applied(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # to be shown turned by 90 degrees clockwise
     path = save(tmp_path / "a.png", GREY, exif=exif)
@@ -59,7 +58,7 @@ def test_a_camera_s_orientation_is_applied(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.tif", "lzw.tif"])
-def test_sixteen_bits_of_colour(tmp_path: Path, name: str):
+def test_sixteen_bits_of_colour(tmp_path, name):
     """Pillow alone would give 8 of them."""
     options = {"compression": "lzw"} if name == "lzw.tif" else {}
     read = read_image(save_deep(tmp_path / name, DEEP_COLOUR, **options))
@@ -68,7 +67,7 @@ def test_sixteen_bits_of_colour(tmp_path: Path, name: str):
 
 
 @pytest.mark.parametrize("suffix", ["png", "tif"])
-def test_sixteen_bits_with_alpha_are_black_where_transparent(tmp_path: Path, suffix: str):
+def test_sixteen_bits_with_alpha_are_black_where_transparent(tmp_path, suffix):
     alpha = np.full((6, 5, 1), 65535, dtype=np.uint16)
     alpha[0, 0], alpha[1, 1] = 0, 32768
     expected = np.rint(DEEP_COLOUR * (alpha / 65535)).astype(np.uint16)
@@ -79,7 +78,7 @@ def test_sixteen_bits_with_alpha_are_black_where_transparent(tmp_path: Path, suf
         np.testing.assert_array_equal(grey, np.rint(DEEP * (alpha[..., 0] / 65535)).astype(np.uint16))
 
 
-def test_other_formats_are_not_opened_whatever_their_name(tmp_path: Path, monkeypatch):
+def test_other_formats_are_not_opened_whatever_their_name(tmp_path, monkeypatch):
     """Pillow starts Ghostscript for EPS."""
     monkeypatch.setattr("subprocess.Popen", None)
     for content in (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", b"GIF89a" + bytes(30), b"P5 2 2 255 aaaa"):
@@ -88,7 +87,7 @@ def test_other_formats_are_not_opened_whatever_their_name(tmp_path: Path, monkey
             read_image(tmp_path / "a.png")
 
 
-def test_large_jpegs_are_decoded_at_a_fraction_of_their_size(tmp_path: Path):
+def test_large_jpegs_are_decoded_at_a_fraction_of_their_size(tmp_path):
     y, x = np.mgrid[:960, :1280] / 64
     path = save(tmp_path / "a.jpg", (127 + 100 * np.sin(x) * np.cos(y)).astype(np.uint8), quality=95)
     canvas = Canvas((96, 128))
@@ -98,7 +97,7 @@ def test_large_jpegs_are_decoded_at_a_fraction_of_their_size(tmp_path: Path):
     assert np.abs(difference).max() <= 3
 
 
-def test_one_sub_folder_per_class(tmp_path: Path):
+def test_one_sub_folder_per_class(tmp_path):
     for name, class_name, value in [("b", "zebra", 1), ("a", "zebra", 2), ("c", "ähre", 3), ("d", "日本", 4)]:
         folder = tmp_path / "set" / unicodedata.normalize("NFD", class_name)
         save(folder / f"{name}.png", np.full_like(GREY, value))
@@ -115,7 +114,7 @@ def test_one_sub_folder_per_class(tmp_path: Path):
     np.testing.assert_array_equal(dataset.images[:, 0, 0], [3, 2, 1, 4])
 
 
-def test_grey_and_colour_become_colour_or_grey_and_8_and_16_bits_become_16(tmp_path: Path):
+def test_grey_and_colour_become_colour_or_grey_and_8_and_16_bits_become_16(tmp_path):
     save(tmp_path / "a.png", GREY)
     save(tmp_path / "b.png", COLOUR)
     message = r"has grey images, 1 \(a\.png\), and colour images, 1 \(b\.png\); all become colour.*--grey"
@@ -129,7 +128,7 @@ def test_grey_and_colour_become_colour_or_grey_and_8_and_16_bits_become_16(tmp_p
     np.testing.assert_array_equal(load(tmp_path).images, [GREY.astype(np.uint16) * 257, DEEP])
 
 
-def test_images_with_equal_channels_are_grey_beside_grey_ones(tmp_path: Path):
+def test_images_with_equal_channels_are_grey_beside_grey_ones(tmp_path):
     grey, colour = np.dstack([GREY] * 3), np.dstack([GREY, GREY, GREY[::-1]])
     save(tmp_path / "plain" / "a.png", GREY)
     save(tmp_path / "mixed" / "a.png", GREY)
@@ -145,7 +144,7 @@ def test_images_with_equal_channels_are_grey_beside_grey_ones(tmp_path: Path):
     assert [each.images.ndim for each in as_datasets(arrays, ["a", "b", "c"])] == [3, 4, 4]
 
 
-def test_transparent_pixels_are_reported_once(tmp_path: Path):
+def test_transparent_pixels_are_reported_once(tmp_path):
     opaque = np.dstack([COLOUR, np.full((6, 5), 255, dtype=np.uint8)])
     clear = opaque.copy()
     clear[0, 0, 3] = 10
@@ -161,7 +160,7 @@ def test_transparent_pixels_are_reported_once(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.tif", "a.bmp"])
-def test_truncated_and_unreadable_files_are_named(tmp_path: Path, name: str):
+def test_truncated_and_unreadable_files_are_named(tmp_path, name):
     path = save(tmp_path / name, RANDOM.integers(0, 256, (64, 64), dtype=np.uint8))
     save(tmp_path / "b.png", np.zeros((64, 64), dtype=np.uint8))
     whole = path.read_bytes()
@@ -171,14 +170,14 @@ def test_truncated_and_unreadable_files_are_named(tmp_path: Path, name: str):
             load(tmp_path)
 
 
-def test_several_pages(tmp_path: Path):
+def test_several_pages(tmp_path):
     pages = [Image.fromarray(GREY), Image.fromarray(GREY)]
     pages[0].save(tmp_path / "a.tif", save_all=True, append_images=pages[1:])
     with pytest.raises(DatasetError, match=r"a\.tif has 2 pages.* as a file of its own"):
         load(tmp_path)
 
 
-def test_folders_that_are_no_dataset(tmp_path: Path):
+def test_folders_that_are_no_dataset(tmp_path):
     with pytest.raises(DatasetError, match="has no images"):
         load(tmp_path)
     save(tmp_path / "pets" / "cat" / "a.png", GREY)
@@ -192,7 +191,7 @@ def test_folders_that_are_no_dataset(tmp_path: Path):
         load(tmp_path)
 
 
-def test_more_images_than_memory_are_refused_after_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_more_images_than_memory_are_refused_after_the_first(tmp_path, monkeypatch):
     for i in range(4):
         save(tmp_path / f"{i}.png", GREY)
     monkeypatch.setattr("bispectral_ot.memory.available_memory", lambda: 100)

@@ -3,8 +3,6 @@
 import io
 import json
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import h5py
 import mrcfile
@@ -43,21 +41,21 @@ def assert_same(dataset: Dataset, images: np.ndarray, labels: np.ndarray | None 
         np.testing.assert_array_equal(np.array(dataset.classes)[dataset.labels], labels.astype(str))
 
 
-def write_hdf5(path: Path) -> Path:
+def write_hdf5(path):
     with h5py.File(path, "w") as file:
         file["images"], file["ans"] = COLOURS, LABELS.astype(np.uint8)
         file["other/planes"], file["other/kinds"] = IMAGES, np.array([f"k{n}" for n in LABELS], dtype="S")
     return path
 
 
-def write_zarr(path: Path) -> Path:
+def write_zarr(path):
     group = zarr.open_group(str(path), mode="w")
     group.create_array("images", data=COLOURS, chunks=(2, 9, 7, 3))
     group.create_array("labels", data=LABELS)
     return path
 
 
-def write_parquet(path: Path) -> Path:
+def write_parquet(path):
     rows = [{"bytes": png(image), "path": f"{i}.png"} for i, image in enumerate(COLOURS)]
     table = pa.table({"image": rows, "label": LABELS})
     features = {"label": {"names": ["a", "b", "c", "d"], "_type": "ClassLabel"}, "image": {"_type": "Image"}}
@@ -66,14 +64,14 @@ def write_parquet(path: Path) -> Path:
     return path
 
 
-def write_mrcs(path: Path) -> Path:
+def write_mrcs(path):
     with mrcfile.new(path, overwrite=True) as file:
         file.set_data(FLOATS)
         file.set_image_stack()
     return path
 
 
-def write_star(path: Path) -> Path:
+def write_star(path):
     (path.parent / "stacks").mkdir(exist_ok=True)
     write_mrcs(path.parent / "stacks" / "one.mrcs")
     names = [f"{i:06}@stacks/one.mrcs" for i in (4, 1, 6)]
@@ -83,30 +81,30 @@ def write_star(path: Path) -> Path:
     return path
 
 
-def write_fits(path: Path) -> Path:
+def write_fits(path):
     fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(FLOATS, name="CUBE")]).writeto(path, overwrite=True)
     return path
 
 
-def write_tiff(path: Path) -> Path:
+def write_tiff(path):
     tifffile.imwrite(path, IMAGES, photometric="minisblack")
     return path
 
 
-def write_csv(path: Path) -> Path:
+def write_csv(path):
     write_pictures(path.parent / "pictures")
     path.write_text("\n".join(["path,label", *(f"pictures/{i}.png,{label}" for i, label in enumerate(LABELS))]))
     return path
 
 
-def write_pictures(path: Path) -> Path:
+def write_pictures(path):
     path.mkdir(exist_ok=True)
     for i, image in enumerate(COLOURS):
         (path / f"{i}.png").write_bytes(png(image))
     return path
 
 
-WRITERS: dict[str, Callable[[Path], Path]] = {
+WRITERS = {
     **{"set.h5": write_hdf5, "set.zarr": write_zarr, "set.parquet": write_parquet, "set.mrcs": write_mrcs},
     **{"set.star": write_star, "set.fits": write_fits, "set.tif": write_tiff, "set.csv": write_csv},
     "pictures": write_pictures,
@@ -114,7 +112,7 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_limit_gives_the_same_rows_as_the_whole_set(tmp_path: Path, name: str):
+def test_a_limit_gives_the_same_rows_as_the_whole_set(tmp_path, name):
     path = WRITERS[name](tmp_path / name)
     whole, some = load(path), load(path, limit=2, seed=1)
     assert len(some) == 2
@@ -126,7 +124,7 @@ def test_a_limit_gives_the_same_rows_as_the_whole_set(tmp_path: Path, name: str)
     assert load(path, resize=5).images.shape[1:3] == (5, 5)
 
 
-def test_a_library_that_is_not_there_is_named_with_its_extra(tmp_path: Path, monkeypatch):
+def test_a_library_that_is_not_there_is_named_with_its_extra(tmp_path, monkeypatch):
     path = write_star(tmp_path / "set.star")
     monkeypatch.setitem(sys.modules, "starfile", None)
     with pytest.raises(InputError, match=r"is read with starfile.*pip install 'bispectral-ot\[cryoem\]'"):
@@ -134,7 +132,7 @@ def test_a_library_that_is_not_there_is_named_with_its_extra(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_damaged_files_are_a_dataset_or_an_error(tmp_path: Path, name: str):
+def test_damaged_files_are_a_dataset_or_an_error(tmp_path, name):
     """Flipped bits and lost ends, the same in every run."""
     place = WRITERS[name](tmp_path / name)
     files = [each for each in (place, *place.rglob("*")) if each.is_file()]
@@ -152,7 +150,7 @@ def test_damaged_files_are_a_dataset_or_an_error(tmp_path: Path, name: str):
     assert refused
 
 
-def test_hdf5_finds_galaxy10_and_reads_what_is_named(tmp_path: Path):
+def test_hdf5_finds_galaxy10_and_reads_what_is_named(tmp_path):
     path = write_hdf5(tmp_path / "set.h5")
     assert_same(load(path), COLOURS)
     assert_same(load(f"{path}::images"), COLOURS, None)
@@ -165,7 +163,7 @@ def test_hdf5_finds_galaxy10_and_reads_what_is_named(tmp_path: Path):
         load(f"{path}::ans")
 
 
-def test_splits_channels_first_and_names_of_arrays(tmp_path: Path):
+def test_splits_channels_first_and_names_of_arrays(tmp_path):
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file["train/images"], file["train/labels"] = np.moveaxis(COLOURS, 3, 1), LABELS
         file["val/images"], file["val/labels"] = np.moveaxis(COLOURS[:2], 3, 1), LABELS[:2]
@@ -178,7 +176,7 @@ def test_splits_channels_first_and_names_of_arrays(tmp_path: Path):
         load(f"{write_fits(tmp_path / 'a.fits')}::cub")
 
 
-def test_hdf5_does_not_follow_other_files(tmp_path: Path):
+def test_hdf5_does_not_follow_other_files(tmp_path):
     """An array may say that its numbers are in /etc/passwd."""
     (tmp_path / "secret").write_bytes(bytes(100))
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -188,7 +186,7 @@ def test_hdf5_does_not_follow_other_files(tmp_path: Path):
         load(tmp_path / "a.h5")
 
 
-def test_arrays_larger_than_memory_are_refused_or_made_smaller(tmp_path: Path, monkeypatch):
+def test_arrays_larger_than_memory_are_refused_or_made_smaller(tmp_path, monkeypatch):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("images", (100, 100, 100), dtype="u1", chunks=(10, 100, 100))
@@ -201,7 +199,7 @@ def test_arrays_larger_than_memory_are_refused_or_made_smaller(tmp_path: Path, m
     assert load(path, resize=8).images.shape == (100, 8, 8)
 
 
-def test_zarr_arrays_and_groups(tmp_path: Path):
+def test_zarr_arrays_and_groups(tmp_path):
     assert_same(load(write_zarr(tmp_path / "a.zarr")), COLOURS)
     assert_same(load(f"{tmp_path / 'a.zarr'}::images"), COLOURS, None)
     zarr.create_array(str(tmp_path / "b.zarr"), data=IMAGES)
@@ -211,7 +209,7 @@ def test_zarr_arrays_and_groups(tmp_path: Path):
         load(tmp_path / "c.zarr")
 
 
-def test_parquet_of_the_hub(tmp_path: Path):
+def test_parquet_of_the_hub(tmp_path):
     dataset = load(write_parquet(tmp_path / "set.parquet"))
     np.testing.assert_array_equal(dataset.images, COLOURS)
     assert dataset.classes == ("a", "b", "c", "d")
@@ -226,7 +224,7 @@ def test_parquet_of_the_hub(tmp_path: Path):
         load(hub, split="test")
 
 
-def test_parquet_without_images(tmp_path: Path):
+def test_parquet_without_images(tmp_path):
     pq.write_table(pa.table({"text": ["a"], "label": [1]}), tmp_path / "a.parquet")
     with pytest.raises(DatasetError, match=r"it has text, label"):
         load(tmp_path / "a.parquet")
@@ -235,7 +233,7 @@ def test_parquet_without_images(tmp_path: Path):
         load(tmp_path / "b.parquet")
 
 
-def test_stacks_and_cubes(tmp_path: Path):
+def test_stacks_and_cubes(tmp_path):
     assert_same(load(write_mrcs(tmp_path / "a.mrcs")), FLOATS, None)
     assert_same(load(write_fits(tmp_path / "a.fits")), FLOATS, None)
     with mrcfile.new(tmp_path / "v.mrc") as file:
@@ -245,7 +243,7 @@ def test_stacks_and_cubes(tmp_path: Path):
         load(tmp_path / "v.mrc")
 
 
-def test_relion_particles(tmp_path: Path):
+def test_relion_particles(tmp_path):
     project = tmp_path / "project"
     (project / "Extract").mkdir(parents=True)
     dataset = load(write_star(project / "set.star"))
@@ -258,7 +256,7 @@ def test_relion_particles(tmp_path: Path):
         load(project / "Extract" / "particles.star")
 
 
-def test_tiff_pages(tmp_path: Path):
+def test_tiff_pages(tmp_path):
     assert_same(load(write_tiff(tmp_path / "a.tif")), IMAGES, None)
     stack = RANDOM.integers(0, 65536, (3, 2, 9, 7), dtype=np.uint16)
     tifffile.imwrite(tmp_path / "b.tif", stack, imagej=True, metadata={"axes": "TCYX"})
@@ -276,7 +274,7 @@ def test_tiff_pages(tmp_path: Path):
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_tables_with_paths_and_labels(tmp_path: Path, delimiter: str):
+def test_tables_with_paths_and_labels(tmp_path, delimiter):
     path = write_csv(tmp_path / "set.csv")
     assert_same(load(path), COLOURS)
     path.write_text("\ufeff" + path.read_text().replace(",", delimiter).replace("path", "Filename"), encoding="utf-8")
@@ -284,7 +282,7 @@ def test_tables_with_paths_and_labels(tmp_path: Path, delimiter: str):
     assert load(path).files[1] == "pictures/1.png"
 
 
-def test_tables_with_splits_and_other_names(tmp_path: Path):
+def test_tables_with_splits_and_other_names(tmp_path):
     write_csv(tmp_path / "set.csv")
     rows = [f"pictures/{i}.png,{'xy'[i % 2]},{('train', 'val')[i % 2]}" for i in range(6)]
     path = tmp_path / "other.csv"
@@ -307,14 +305,14 @@ def test_tables_with_splits_and_other_names(tmp_path: Path):
         ('path\n"pictures/0.png\n', "cannot read .*set.csv"),
     ],
 )
-def test_tables_that_cannot_be_read(tmp_path: Path, text: str, words: str):
+def test_tables_that_cannot_be_read(tmp_path, text, words):
     path = write_csv(tmp_path / "set.csv")
     path.write_text(text)
     with pytest.raises(DatasetError, match=words):
         load(path)
 
 
-def test_medmnist_with_splits_and_with_several_labels(tmp_path: Path):
+def test_medmnist_with_splits_and_with_several_labels(tmp_path):
     sets = {f"{split}_images": IMAGES[:count] for split, count in (("train", 6), ("val", 3), ("test", 2))}
     one = {f"{split}_labels": LABELS[:count, None] for split, count in (("train", 6), ("val", 3), ("test", 2))}
     np.savez(tmp_path / "bloodmnist.npz", **sets, **one)

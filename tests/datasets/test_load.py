@@ -2,7 +2,6 @@
 
 import shutil
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from bispectral_ot.datasets.sources import FileSource
 from bispectral_ot.errors import DatasetError, InputError
 
 
-def test_paths_that_cannot_be_loaded(tmp_path: Path):
+def test_paths_that_cannot_be_loaded(tmp_path):
     for nothing in (tmp_path / "nothing", "nothing.npz"):
         with pytest.raises(DatasetError, match="there is no file or folder"):
             load(nothing)
@@ -54,7 +53,7 @@ def test_smaller_images_are_area_means_and_larger_ones_bilinear(given, size, dty
 
 
 @pytest.mark.parametrize("size", [(33, 33), (20, 50), (131, 64)])
-def test_resizing_keeps_the_aspect_ratio_and_the_centre(size: tuple[int, int]):
+def test_resizing_keeps_the_aspect_ratio_and_the_centre(size):
     """A square stays a square in the middle, in an image that is far from one; the rest is its background."""
     image = np.empty((1, 60, 90, 2), dtype=np.float32)
     image[...] = 200, 10
@@ -70,7 +69,7 @@ def test_resizing_keeps_the_aspect_ratio_and_the_centre(size: tuple[int, int]):
         np.testing.assert_allclose(corners, background, atol=1e-4)
 
 
-def test_turned_images_that_are_not_square_stay_turned_images_of_each_other(tmp_path: Path):
+def test_turned_images_that_are_not_square_stay_turned_images_of_each_other(tmp_path):
     wide = np.random.default_rng(1).integers(0, 256, (40, 96), dtype=np.uint8)
     wide[[0, -1]] = 30
     wide[:, [0, -1]] = 30
@@ -84,7 +83,7 @@ def test_turned_images_that_are_not_square_stay_turned_images_of_each_other(tmp_
 RANDOM = np.random.default_rng(3)
 
 
-def folder_of(place: Path, *sizes: tuple[int, int], **options: object) -> Path:
+def folder_of(place, *sizes, **options):
     """A folder with an image of noise of each size, called 0.png, 1.png, ..."""
     place.mkdir(parents=True, exist_ok=True)
     for number, size in enumerate(sizes):
@@ -92,7 +91,7 @@ def folder_of(place: Path, *sizes: tuple[int, int], **options: object) -> Path:
     return place
 
 
-def test_a_folder_of_mixed_sizes_is_read_at_128_pixels(tmp_path: Path):
+def test_a_folder_of_mixed_sizes_is_read_at_128_pixels(tmp_path):
     folder = folder_of(tmp_path / "mixed", (90, 120), (300, 200), (80, 80))
     with pytest.warns(DataWarning, match=r"mixed 80 x 80 to 300 x 200\) and are compared at 128 x 128") as caught:
         dataset = load(folder)
@@ -104,7 +103,7 @@ def test_a_folder_of_mixed_sizes_is_read_at_128_pixels(tmp_path: Path):
         assert load(small).images.shape == (2, 9, 9)
 
 
-def test_images_of_one_size_keep_it_up_to_128_pixels(tmp_path: Path):
+def test_images_of_one_size_keep_it_up_to_128_pixels(tmp_path):
     folder = folder_of(tmp_path / "small", (128, 70), (128, 70))
     with warnings.catch_warnings(action="error"):
         assert load(folder).images.shape == (2, 128, 70)
@@ -118,7 +117,7 @@ def test_images_of_one_size_keep_it_up_to_128_pixels(tmp_path: Path):
     assert load(np.zeros((2, 200, 200))).images.shape == (2, 200, 200)  # an array in memory
 
 
-def test_both_sides_have_the_same_size(tmp_path: Path):
+def test_both_sides_have_the_same_size(tmp_path):
     mixed, even = folder_of(tmp_path / "m", (90, 120), (70, 80)), folder_of(tmp_path / "e", (40, 50), (40, 50))
     with pytest.warns(DataWarning, match=r"m 70 x 80 to 90 x 120, e 40 x 50\) and are compared at 50 x 50"):
         sides = read_together([list_set(mixed), list_set(even)])
@@ -130,7 +129,7 @@ def test_both_sides_have_the_same_size(tmp_path: Path):
 
 
 @pytest.fixture
-def read_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def read_files(monkeypatch):
     """The names of the files that are decoded."""
     read: list[str] = []
     decoded = FileSource._decode
@@ -143,7 +142,7 @@ def read_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return read
 
 
-def test_a_limit_reads_only_what_it_keeps(tmp_path: Path, read_files: list[str]):
+def test_a_limit_reads_only_what_it_keeps(tmp_path, read_files):
     folder = folder_of(tmp_path, *[(8, 8)] * 40)
     dataset = load(folder, limit=5, seed=2)
     first = dataset.files[0]  # looked at once more, for the memory that all will take
@@ -155,7 +154,7 @@ def test_a_limit_reads_only_what_it_keeps(tmp_path: Path, read_files: list[str])
         load(folder, limit=0)
 
 
-def test_a_set_that_is_given_twice_is_read_once(tmp_path: Path, read_files: list[str]):
+def test_a_set_that_is_given_twice_is_read_once(tmp_path, read_files):
     folder = folder_of(tmp_path, *[(8, 8)] * 40)
     listing = list_set(folder)
     one, other = read_together([listing, listing], [np.array([3, 5, 9]), np.array([5, 8])])
@@ -167,7 +166,7 @@ def test_a_set_that_is_given_twice_is_read_once(tmp_path: Path, read_files: list
     assert first is second
 
 
-def test_a_folder_of_splits(tmp_path: Path):
+def test_a_folder_of_splits(tmp_path):
     for split, count in (("train", 3), ("Validation", 2), ("test", 1)):
         for kind in ("cat", "dog"):
             folder_of(tmp_path / split / kind, *[(8, 8)] * count)

@@ -4,17 +4,15 @@ import gzip
 import hashlib
 import io
 import zipfile
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 
 import numpy as np
 import pytest
 
 from bispectral_ot.datasets import load
-from bispectral_ot.datasets.named_sets import NAMED, NamedSet, fetch
+from bispectral_ot.datasets.named_sets import NAMED, fetch
 from bispectral_ot.errors import DatasetError
 from bispectral_ot.files import cache_folder
 from idx_files import idx_bytes, write_idx
@@ -47,7 +45,7 @@ class Server(ThreadingHTTPServer):
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # pooch waits between two attempts
     with Server() as serving:
         thread = Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.01})
@@ -58,7 +56,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.fixture
-def published(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> NamedSet:
+def published(server, images, monkeypatch):
     """A tiny MNIST on the server, in place of the real one."""
     labels = np.arange(7, dtype=np.uint8)
     for split in ("train", "t10k"):
@@ -70,7 +68,7 @@ def published(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatc
     return tiny
 
 
-def test_fetched_once_then_taken_from_the_cache(published: NamedSet, server: Server, images: np.ndarray):
+def test_fetched_once_then_taken_from_the_cache(published, server, images):
     dataset = load("mnist")
     np.testing.assert_array_equal(dataset.images, images)
     assert dataset.name == "mnist"
@@ -89,7 +87,7 @@ def test_a_wrong_checksum_leaves_nothing_in_the_cache_and_the_next_mirror_is_tri
     assert len(list(fetch(replace(published, mirrors=(NOWHERE, server.url))).iterdir())) == 4
 
 
-def test_no_network_says_which_file_to_put_where(published: NamedSet, monkeypatch: pytest.MonkeyPatch):
+def test_no_network_says_which_file_to_put_where(published, monkeypatch):
     monkeypatch.setitem(NAMED, "mnist", replace(published, mirrors=(NOWHERE, NOWHERE)))
     name, folder = "train-images-idx3-ubyte.gz", cache_folder(published.name)
     words = f"{NOWHERE}{name} .ConnectionError. or .*; .*copy it to {folder / name}, .*BISPECTRAL_OT_DATA"  # one line
@@ -107,7 +105,7 @@ def test_a_named_folder_is_never_completed_by_a_download(published, server, tmp_
 
 
 @pytest.fixture
-def letters(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> NamedSet:
+def letters(server, images, monkeypatch):
     """Tiny EMNIST letters on the server, in place of the real ones."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -123,7 +121,7 @@ def letters(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch)
     return tiny
 
 
-def test_letters_come_out_of_their_archive(letters: NamedSet, server: Server, images: np.ndarray):
+def test_letters_come_out_of_their_archive(letters, server, images):
     for split in ("train", "test"):
         dataset = load("emnist-letters", split=split)
         np.testing.assert_array_equal(dataset.images, images)
@@ -137,7 +135,7 @@ TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
 
 @pytest.mark.parametrize(("place", "packed"), [(".", ""), ("mnist", ".gz")])
-def test_every_layout(tmp_path: Path, images: np.ndarray, write_pair: Callable, place: str, packed: str):
+def test_every_layout(tmp_path, images, write_pair, place, packed):
     write_pair(tmp_path / place, TEST[0] + packed, TEST[1] + packed)
     dataset = load("mnist", split="test", root=tmp_path)
     np.testing.assert_array_equal(dataset.images, images)
@@ -158,7 +156,7 @@ def test_mnist_files_are_not_taken_for_letters_and_assembled_ones_are_upright(tm
     assert dataset.name == "emnist-letters-assembled"
 
 
-def test_a_flat_folder_of_another_set_is_recognised(tmp_path: Path):
+def test_a_flat_folder_of_another_set_is_recognised(tmp_path):
     write_idx(tmp_path / TRAIN[0], np.zeros((10, 28, 28), dtype=np.uint8))
     write_idx(tmp_path / TRAIN[1], np.array([5, 0, 4, 1, 9, 2, 1, 3, 1, 4], dtype=np.uint8))  # first of MNIST
     assert len(load("mnist", root=tmp_path)) == 10
@@ -166,6 +164,6 @@ def test_a_flat_folder_of_another_set_is_recognised(tmp_path: Path):
         load("kmnist", root=tmp_path)
 
 
-def test_the_real_sets(shared_data: Path):
+def test_the_real_sets(shared_data):
     found = [load(name, root=shared_data) for name in ("mnist", "kmnist", "emnist-letters")]
     assert [each.class_counts.min() for each in found] == [5421, 6000, 1140]

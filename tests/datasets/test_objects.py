@@ -1,8 +1,5 @@
 """Sets that other libraries hold; those that are heavy to install are stood in for by classes with the same methods."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -18,13 +15,13 @@ CLASSES = ["x", "y", "z"]
 class MapStyle:
     """A torch dataset of pairs."""
 
-    def __init__(self, make: Any, labels: list[Any]) -> None:
+    def __init__(self, make, labels):
         self.make, self.labels, self.read = make, labels, 0
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, i: int) -> Any:
+    def __getitem__(self, i):
         if not 0 <= i < len(self):
             raise IndexError(i)
         self.read += 1
@@ -32,7 +29,7 @@ class MapStyle:
 
 
 @pytest.mark.parametrize("make", [Image.fromarray, np.asarray, lambda image: np.moveaxis(image, -1, 0)])
-def test_torch_datasets(make: Any):
+def test_torch_datasets(make):
     dataset = load(MapStyle(make, LABELS))
     np.testing.assert_array_equal(dataset.images, COLOURS)
     np.testing.assert_array_equal(dataset.labels, LABELS)
@@ -40,10 +37,9 @@ def test_torch_datasets(make: Any):
 
 
 def test_torchvision_datasets_have_classes_and_targets():
-    data: Any = MapStyle(Image.fromarray, LABELS)
+    data = MapStyle(Image.fromarray, LABELS)
     data.classes, data.targets = CLASSES, LABELS
-    some = load(data, limit=2)
-    assert some.classes == ("x", "y", "z")
+    assert load(data, limit=2).classes == ("x", "y", "z")
     assert data.read < 12  # not every image for the sake of its label
     np.testing.assert_array_equal(load(data).labels, LABELS)
 
@@ -72,7 +68,7 @@ def test_datasets_of_the_hub():
         def __len__(self) -> int:
             return 6
 
-        def __getitem__(self, key: Any) -> Any:
+        def __getitem__(self, key):
             return LABELS if key == "label" else {"image": Image.fromarray(COLOURS[key]), "label": LABELS[key]}
 
     dataset = load(Hub())
@@ -80,7 +76,7 @@ def test_datasets_of_the_hub():
     assert (dataset.classes, dataset.labels.tolist()) == (tuple(CLASSES), list(LABELS))
 
 
-def test_data_frames_with_paths(tmp_path: Path):
+def test_data_frames_with_paths(tmp_path):
     import pandas
 
     for i, image in enumerate(COLOURS):

@@ -89,8 +89,7 @@ def test_neither_noise_nor_the_level_of_an_image_moves_its_centre(noise: float):
     rows, columns = np.mgrid[:64, :64]
     blob, levels = 150 * (np.hypot(rows - 16, columns - 20) < 8), np.array([20.0, 90.0, 40.0])
     images = levels[:, None, None] + blob + noise * random.normal(size=(3, 64, 64))
-    centred = center(Dataset(images)).images
-    content = centred - levels[:, None, None]
+    content = center(Dataset(images)).images - levels[:, None, None]
     for image in content:
         np.testing.assert_allclose(ndimage.center_of_mass(image > 75), (31.5, 31.5), atol=0.6)
     assert abs(np.median(content[:, -10:])) < 0.1 * max(1.0, noise)  # from outside: its own level

@@ -160,10 +160,8 @@ def test_versions_that_differ_are_listed(client, monkeypatch):
 
 
 def test_no_scheduler_no_worker_no_address():
-    with (
-        pytest.raises(bot.ClusterError, match=r"no scheduler at tcp://127\.0\.0\.1:9 .*dask scheduler"),
-        cluster.connected("tcp://127.0.0.1:9", seconds=1),
-    ):
+    words = r"no scheduler at tcp://127\.0\.0\.1:9 .*dask scheduler"
+    with pytest.raises(bot.ClusterError, match=words), cluster.connected("tcp://127.0.0.1:9", seconds=1):
         pass
     with pytest.raises(bot.InputError, match="tcp://HOST:PORT"), cluster.connected("somewhere"):
         pass

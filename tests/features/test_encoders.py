@@ -44,12 +44,8 @@ def test_batches_ranges_and_layouts():
     assert max(map(len, seen)) <= 5
     for same in (images.astype(np.uint16) * 257, images.astype(np.float32), images / 255):
         np.testing.assert_allclose(Encoder(convolution).fit_transform(same), expected, rtol=1e-4)
-    grey = images[..., 0]
-    np.testing.assert_allclose(
-        Encoder(convolution).fit_transform(grey),
-        convolution(np.repeat(grey[..., None], 3, axis=3).astype(np.float32) / 255),
-        rtol=1e-5,
-    )
+    in_grey = convolution(np.repeat(images[..., :1], 3, axis=3).astype(np.float32) / 255)
+    np.testing.assert_allclose(Encoder(convolution).fit_transform(images[..., 0]), in_grey, rtol=1e-5)
     first = Encoder(lambda batch: convolution(batch.transpose(0, 2, 3, 1)), layout="channels-first")
     np.testing.assert_allclose(first.fit_transform(images), expected, rtol=1e-5)
     shifted = Encoder(lambda batch: convolution(batch * 0.5 + 0.25), normalize=([0.25] * 3, [0.5] * 3))
@@ -143,9 +139,8 @@ def test_joined_features_are_not_below_their_better_part(options):
 
 def test_the_small_language():
     spec = choose_features("bispectrum+numpy:ravel", symmetry="rotation-reflection")
-    assert repr(spec.transformer) == (
-        "Join(CombinedBispectrum(symmetry='rotation-reflection'), Orbit(Encoder(numpy:ravel), D4, mean))"
-    )
+    joined = "Join(CombinedBispectrum(symmetry='rotation-reflection'), Orbit(Encoder(numpy:ravel), D4, mean))"
+    assert repr(spec.transformer) == joined
     assert (spec.name, spec.metric) == ("bispectrum+numpy:ravel", "sqeuclidean")
     assert repr(choose_features("numpy:ravel", symmetry="none").transformer) == "Encoder(numpy:ravel)"
     assert repr(choose_features(convolution).transformer) == "Encoder(convolution)"
@@ -204,9 +199,8 @@ def test_bad_options_are_refused(features, message):
 def test_torch_modules():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     torch.manual_seed(0)
-    module = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Dropout()
-    )
+    layers = torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
+    module = torch.nn.Sequential(*layers, torch.nn.Dropout())
     with pytest.raises(bot.InputError, match=r"training mode: call model.eval\(\)"):
         Encoder(module).fit(some_images())
     module.eval()

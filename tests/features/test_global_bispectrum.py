@@ -1,7 +1,6 @@
 """Global bispectra: the literal formula, invariance, completeness."""
 
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,9 +35,9 @@ def scribbles(n: int, *, size: int = 28, seed: int = 0) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize(("size", "cell"), [((12, 12), 1), ((9, 14), 1), ((47, 45), 3)])  # large ones by their means
-def test_matches_the_literal_formula(size: tuple[int, int], cell: int) -> None:
+def test_matches_the_literal_formula(size, cell):
     image = np.random.default_rng(0).uniform(size=size)
-    options: dict[str, Any] = {"n_rings": 3, "n_angles": 11, "radius": 1.1, "edge_weight": 1.5}
+    options = {"n_rings": 3, "n_angles": 11, "radius": 1.1, "edge_weight": 1.5}
     transformer = GlobalBispectrum(max_frequency=4, **options).fit(image[None])
     assert transformer.cell_ == cell
     expected = coupled_bispectrum(image, transformer.index_map_, cell=cell, **options)
@@ -46,7 +45,7 @@ def test_matches_the_literal_formula(size: tuple[int, int], cell: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(28, 28), (21, 21), (20, 31), (97, 97, 3), (128, 128), (130, 171)])
-def test_turns_of_the_pixel_grid_change_nothing(shape: tuple[int, ...]) -> None:
+def test_turns_of_the_pixel_grid_change_nothing(shape):
     images = np.random.default_rng(0).uniform(size=(3, *shape))
     transformer = GlobalBispectrum().fit(images)
     features = transformer.transform(images)
@@ -55,7 +54,7 @@ def test_turns_of_the_pixel_grid_change_nothing(shape: tuple[int, ...]) -> None:
         assert distance(transformer, features, turned).max() < 2e-5
 
 
-def test_mirror_images_are_equal_up_to_reflection_only() -> None:
+def test_mirror_images_are_equal_up_to_reflection_only():
     images = np.stack([scribbles(4), np.random.default_rng(0).uniform(size=(4, 28, 28))]).reshape(8, 28, 28)
     for symmetry in ("rotation", "rotation-reflection"):
         transformer = GlobalBispectrum(symmetry=symmetry).fit(images)
@@ -69,7 +68,7 @@ def test_mirror_images_are_equal_up_to_reflection_only() -> None:
 
 
 @pytest.mark.parametrize("power", [0.5, 0.8, 1.0])
-def test_an_image_comes_back_from_its_features_up_to_rotation(power: float) -> None:
+def test_an_image_comes_back_from_its_features_up_to_rotation(power):
     """Products of two give the coefficients of each frequency up to a phase, the triples give the phases."""
     images = scribbles(3, size=16)
     transformer = GlobalBispectrum(n_rings=5, max_frequency=5, power=power, edge_weight=0)
@@ -120,7 +119,7 @@ def _coefficients_from_features(transformer: GlobalBispectrum, row: NDArray) -> 
     return coefficients
 
 
-def test_really_turned_pixels_move_little() -> None:
+def test_really_turned_pixels_move_little():
     """Interpolation moves features by 0.14 of the distance to another image (measured), 0.21 of the nearest at most."""
     images = scribbles(30)
     turned = rotate(images, np.random.default_rng(1).uniform(0, 360, 30), fill=0).images
@@ -132,7 +131,7 @@ def test_really_turned_pixels_move_little() -> None:
     assert (moved < 0.25 * others.min(axis=0)).all()
 
 
-def test_brightness_and_contrast_do_not_count() -> None:
+def test_brightness_and_contrast_do_not_count():
     images = scribbles(3)
     transformer = GlobalBispectrum().fit(images)
     x = transformer.transform(images)
@@ -145,7 +144,7 @@ def test_brightness_and_contrast_do_not_count() -> None:
     assert distance(transformer, steps, again).max() < 1e-4
 
 
-def test_rings_that_turn_separately_are_seen() -> None:
+def test_rings_that_turn_separately_are_seen():
     """An inner and an outer part, the outer one turned by a quarter: every ring alone is as before."""
     inner, outer = blobs((3, 10), (4, 100), width=0.6), blobs((10.5, 20), (10.5, 80), (10, 300), width=0.6)
     inner[inner < 1e-3] = 0
@@ -158,7 +157,7 @@ def test_rings_that_turn_separately_are_seen() -> None:
     assert distance(transformer, x[:1], x[1:])[0] > 0.3
 
 
-def test_frequencies_that_turn_separately_are_seen_by_the_triples_only() -> None:
+def test_frequencies_that_turn_separately_are_seen_by_the_triples_only():
     """The frequencies 1 and 2 of an image, one of them turned by itself: all products of two are as before."""
     y, x = np.indices((41, 41)) - 20
     radius, angle = np.hypot(x, y), np.arctan2(y, x)
@@ -176,7 +175,7 @@ def test_frequencies_that_turn_separately_are_seen_by_the_triples_only() -> None
     assert distance(edges, features[:1], features[1:])[0] > 0.1
 
 
-def test_odd_parts_keep_their_signs_to_each_other() -> None:
+def test_odd_parts_keep_their_signs_to_each_other():
     """Mirroring the odd frequencies alone leaves all real parts and all magnitudes of imaginary parts of pairs."""
     transformer = GlobalBispectrum(symmetry="rotation-reflection", edge_weight=0, n_bands=0)
     transformer.fit(np.ones((1, 12, 12)))

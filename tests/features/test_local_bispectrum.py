@@ -46,9 +46,7 @@ def literal(image, local):
     contents = [plane * fade**2 * (3 - 2 * fade) for plane in contents]
 
     def smooth(plane):
-        return scipy.ndimage.convolve1d(
-            scipy.ndimage.convolve1d(plane, SMOOTHING, axis=0, mode="constant"), SMOOTHING, axis=1, mode="constant"
-        )
+        return scipy.ndimage.convolve(plane, np.outer(SMOOTHING, SMOOTHING), mode="constant")
 
     def halve(plane):
         for axis in (0, 1):

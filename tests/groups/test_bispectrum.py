@@ -29,12 +29,9 @@ def test_weighted_distances_are_those_between_the_matrices_of_appendix_c(name):
     """Of ``F_rho^H``, the transform of ``f(g^-1)``."""
     group = example(name)
     signals, n = random_signals(group, 3), len(group.irreps)
-    complete = np.array(
-        [
-            np.concatenate([slow_bispectrum(group, signal, r, s).ravel() for r in range(n) for s in range(n)])
-            for signal in signals[:, group.inverse]
-        ]
-    )
+    pairs = [*product(range(n), repeat=2)]
+    blocks = ([slow_bispectrum(group, each, r, s).ravel() for r, s in pairs] for each in signals[:, group.inverse])
+    complete = np.array([*map(np.concatenate, blocks)])
     literal = triple_correlation_bispectrum(group, signals[0, group.inverse], n - 1, n - 1)
     np.testing.assert_allclose(complete[0, -literal.size :], literal.ravel(), atol=1e-10)
     bispectrum = GroupBispectrum(group, normalize=False).fit(signals)

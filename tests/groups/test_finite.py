@@ -12,16 +12,9 @@ from bispectral_ot.groups import CyclicGroup, DihedralGroup, FiniteGroup, Octahe
 from group_examples import EXAMPLES, example, quaternion_table, random_signals
 
 DIMENSIONS = {
-    "Z/8": [1] * 8,
-    "Z/2 x Z/4": [1] * 8,
-    "D_3": [1, 1, 2],
-    "S_3": [1, 1, 2],
-    "D_4": [1, 1, 1, 1, 2],
-    "D_6": [1, 1, 1, 1, 2, 2],
-    "Q_8": [1, 1, 1, 1, 2],
-    "A_4": [1, 1, 1, 3],
-    "O": [1, 1, 2, 3, 3],
-    "S_4": [1, 1, 2, 3, 3],
+    **{"Z/8": [1] * 8, "Z/2 x Z/4": [1] * 8, "D_3": [1, 1, 2], "S_3": [1, 1, 2], "D_4": [1, 1, 1, 1, 2]},
+    **{"D_6": [1, 1, 1, 1, 2, 2], "Q_8": [1, 1, 1, 1, 2], "A_4": [1, 1, 1, 3]},
+    **{"O": [1, 1, 2, 3, 3], "S_4": [1, 1, 2, 3, 3]},
 }
 # a Latin square with identity 0 and inverses, but (1 * 1) * 2 = 2 and 1 * (1 * 2) = 4
 LOOP = np.array([[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]])

@@ -1,7 +1,5 @@
 """Corrections of labels: read, refused with reasons, and used as labelled targets."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -16,12 +14,12 @@ THREE = ("a", "b", "c")
 
 
 @pytest.fixture
-def source() -> bot.Dataset:
+def source():
     whole = blobs(20, (), seed=0)
     return bot.Dataset(whole.images, files=tuple(f"x/{i},.png" for i in range(20))).select(np.arange(10, 20))
 
 
-def test_rows_are_found_by_file_or_by_position(source: bot.Dataset, tmp_path: Path) -> None:
+def test_rows_are_found_by_file_or_by_position(source, tmp_path):
     path = tmp_path / "corrections.csv"
     path.write_text('\ufeffsource,file,label,previous_label\n12,"x/12,.png",b,a\n13,,c,a\n14,"x/14,.png",,a\n13,,a,a\n')
     assert read_corrections(path, source) == {2: "b", 3: "a"}
@@ -37,7 +35,7 @@ def test_rows_are_found_by_file_or_by_position(source: bot.Dataset, tmp_path: Pa
         ("source,label\n12,\n", "has no labels"),
     ],
 )
-def test_what_is_wrong_is_said(source: bot.Dataset, tmp_path: Path, text: str | None, message: str) -> None:
+def test_what_is_wrong_is_said(source, tmp_path, text, message):
     path = tmp_path / "corrections.csv"
     if text is not None:
         path.write_text(text)
@@ -45,7 +43,7 @@ def test_what_is_wrong_is_said(source: bot.Dataset, tmp_path: Path, text: str | 
         read_corrections(path, source)
 
 
-def test_corrected_sources_are_labelled_targets(source: bot.Dataset, tmp_path: Path) -> None:
+def test_corrected_sources_are_labelled_targets(source, tmp_path):
     path = tmp_path / "corrections.csv"
     path.write_text("source,label\n12,b\n17,new\n")
     whole = blobs(30, THREE, seed=1)
@@ -65,7 +63,7 @@ def test_corrected_sources_are_labelled_targets(source: bot.Dataset, tmp_path: P
         with_corrections(source, blobs(30, (), seed=1), path)
 
 
-def test_proportions_are_those_of_the_remaining_sources(tmp_path: Path) -> None:
+def test_proportions_are_those_of_the_remaining_sources(tmp_path):
     source, target = bot.split_halves(bot.load("digits"), per_class=20, seed=0)
     path, zeros = tmp_path / "corrections.csv", source.positions[source.labels == 0][:8]
     path.write_text("source,label\n" + "".join(f"{zero},0\n" for zero in zeros))
@@ -75,13 +73,11 @@ def test_proportions_are_those_of_the_remaining_sources(tmp_path: Path) -> None:
     assert proportions.source[0] == pytest.approx(12 / 192, abs=0.01)  # of the targets, 28 / 208 are zeros
 
 
-def test_the_program_uses_them(tmp_path: Path) -> None:
+def test_the_program_uses_them(tmp_path):
     for name, side in (("source", blobs(20, (), seed=0)), ("target", blobs(30, THREE, seed=1))):
         labels = {} if side.labels is None else {"labels": side.labels}
         np.savez(tmp_path / f"{name}.npz", images=side.images, **labels)  # type: ignore[arg-type]
-    missing = CliRunner().invoke(
-        app, ["match", str(tmp_path), str(tmp_path), "--corrections", "none.csv", "--out", "x"]
-    )
+    missing = CliRunner().invoke(app, ["match", *[str(tmp_path)] * 2, "--corrections", "none.csv", "--out", "x"])
     assert "cannot read the corrections none.csv: No such file" in missing.stderr  # not that the folder has no images
     (tmp_path / "corrections.csv").write_text("source,label\n3,1\n")
     words = ["match", *(str(tmp_path / f"{name}.npz") for name in ("source", "target")), "--symmetry", "none", "-q"]

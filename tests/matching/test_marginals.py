@@ -167,9 +167,8 @@ def test_outliers_of_both_sides_are_found():
     np.testing.assert_array_equal(np.sort(found.indices), np.flatnonzero(found.scores < 0.05))
     assert (found.to_frame().outlier_score < 0.05).sum() == found.to_frame().outlier.sum() == len(found.indices)
     match = bot.match(source.select(np.flatnonzero(source.labels < 2)), target)
-    assert (
-        match.outliers(0.05).scores < 0.05
-    ).mean() < 0.1  # 0.26 with potentials of a plan, for which all are frequent
+    # 0.26 with potentials of a plan, for which all are frequent
+    assert (match.outliers(0.05).scores < 0.05).mean() < 0.1
     assert (target.labels[match.outliers(side="target").indices] >= 2).mean() > 0.8
     for level in (0, 1, -0.1, np.nan, "some"):
         for method in (match.outliers, match.to_check):

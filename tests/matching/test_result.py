@@ -28,13 +28,8 @@ PLAN = np.array(
 def match_of(plan, source_labels=None, target_labels=None):
     plan, labels = np.asarray(plan, float), (source_labels, target_labels)
     source, target = (bot.Dataset(np.zeros((n, 2, 2)), each) for n, each in zip(plan.shape, labels, strict=True))
-    coupling = SparseCoupling(
-        cost=Cost.from_matrix(np.ones(plan.shape)),
-        source_weights=plan.sum(axis=1),
-        target_weights=plan.sum(axis=0),
-        tol=1e-9,
-        plan=csr_array(plan),
-    )
+    sums = {"source_weights": plan.sum(axis=1), "target_weights": plan.sum(axis=0)}
+    coupling = SparseCoupling(cost=Cost.from_matrix(np.ones(plan.shape)), **sums, tol=1e-9, plan=csr_array(plan))
     rows = tuple(np.zeros((n, 4), np.float32) for n in plan.shape)
     settings = {"features": "pixels", "symmetry": "none", "marginals": "balanced"}
     return Match(coupling, source, target, settings, FeatureMap(Pixels().fit(source.images)), rows)

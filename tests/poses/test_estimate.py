@@ -114,8 +114,7 @@ def test_poses_through_the_orbit_of_an_encoder(monkeypatch, joined):
     orbit = features.Orbit(lambda batch: np.tanh(batch[..., 0].reshape(len(batch), -1) @ filters), "C8")
     match = bot.match(rotate(source, degrees), target, features=features.Join("bispectrum", orbit) if joined else orbit)
     found = errors(match.poses(), degrees)
-    transformer = match.feature_map.transformer
-    assert isinstance(find_motions("rotation", source.images, transformer), OrbitMotions)
+    assert isinstance(find_motions("rotation", source.images, match.feature_map.transformer), OrbitMotions)
     monkeypatch.setattr("bispectral_ot.poses.motions.OrbitMotions", lambda spectrum, _: PlanarMotions(spectrum))
     by_images = errors(match.poses(), degrees)
     assert (found <= TOLERANCE).mean() >= (by_images <= TOLERANCE).mean() - 0.03 > 0.5
@@ -125,9 +124,8 @@ def test_poses_that_are_undefined_say_what_to_do(turned_digits):
     match, _ = turned_digits
     with pytest.raises(bot.InputError, match="features without a symmetry; name another"):
         bot.match(np.ones((2, 4, 4)) * np.arange(4), np.ones((2, 4, 4)) * np.arange(4), symmetry="none").poses()
-    with pytest.raises(
-        bot.InputError, match="needs a Dataset of the kind sphere, but the kind of this one is 'images'"
-    ):
+    words = "needs a Dataset of the kind sphere, but the kind of this one is 'images'"
+    with pytest.raises(bot.InputError, match=words):
         match.poses(symmetry="so3")
     with pytest.raises(bot.InputError, match="k must be"):
         match.poses(0)

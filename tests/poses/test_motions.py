@@ -55,9 +55,7 @@ def test_quarter_turns_and_mirrors_are_undone(symmetry, mirror, quarters):
 def test_any_turn_is_found_between_the_angles_of_the_grid(angle):
     poses = poses_of(rotate(IMAGES, angle).images, IMAGES, "rotation")
     assert np.abs(wrapped(poses.angles + angle)).max() < 0.6
-    assert poses.mirrored is None
-    assert poses.shifts is None
-    assert poses.rotations is None
+    assert poses.mirrored is poses.shifts is poses.rotations is None
 
 
 @settings(max_examples=20, deadline=None)

@@ -12,12 +12,8 @@ RANDOM = np.random.default_rng(0)
 
 
 def poses_for(n, *, angles=None, mirrored=None, shifts=None, quaternions=None, ambiguous=(), size=(8, 8)):
-    motions = MotionArray(
-        None if angles is None else np.asarray(angles, dtype=float),
-        mirrored=None if mirrored is None else np.asarray(mirrored),
-        shifts=shifts,
-        quaternions=quaternions,
-    )
+    angles, mirrored = (None if each is None else np.asarray(each) for each in (angles, mirrored))
+    motions = MotionArray(angles, mirrored=mirrored, shifts=shifts, quaternions=quaternions)
     unsure, none = np.isin(np.arange(n), ambiguous), np.zeros((n, 1))
     each = {name: np.ones(n) for name in ("fits", "scores", "uncertainty")}
     others = {"runner_up": motions, "by_target": motions, "targets": none.astype(int), "weights": none}
@@ -52,7 +48,7 @@ def test_corners_get_the_background_or_what_is_asked_for():
 
 def test_images_move_into_their_poses_but_for_unsure_ones():
     images = RANDOM.integers(0, 255, (4, 8, 8)).astype(np.uint8)
-    poses = poses_for(4, angles=[90, 180, 90, 0], mirrored=[False, True, False, True], ambiguous=[2])
+    poses = poses_for(4, angles=[90.0, 180.0, 90.0, 0.0], mirrored=[False, True, False, True], ambiguous=[2])
     expected = [np.rot90(images[0]), np.rot90(images[1][:, ::-1], 2), images[2], images[3][:, ::-1]]
     np.testing.assert_array_equal(upright_images(images, poses), expected)
     np.testing.assert_array_equal(upright_images(images, poses, include_ambiguous=True)[2], np.rot90(images[2]))

@@ -48,12 +48,8 @@ def cell(browser: Browser, one: str, other: str) -> object:
 
 def test_the_verdict_comes_first_and_a_cell_explains_its_distance(browser: Browser, page: Path) -> None:
     browser.open(page)
-    heads, cells = (
-        browser.run(
-            "return [...document.querySelectorAll(arguments[0])].map((e) => e.getBoundingClientRect().left)", rows
-        )
-        for rows in (".heat thead tr > *", ".heat tbody tr:first-child > *")
-    )
+    script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.getBoundingClientRect().left)"
+    heads, cells = (browser.run(script, row) for row in (".heat thead tr > *", ".heat tbody tr:first-child > *"))
     assert heads == cells
     assert browser.texts("#overview .answer .number")[0] == "6 of 6"  # as the tests of changes decide
     assert browser.texts("#overview .answer .number")[1].endswith("×")

@@ -2,8 +2,6 @@
 
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,19 +12,18 @@ from report_runs import HOSTILE, blobs, make_run, page_content
 THREE = ("a", "b", "c")
 
 
-def panels(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = page_content(path)["panels"]
-    return found
+def panels(path):
+    return page_content(path)["panels"]
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "<!--", "]]>", "\udc80"])
-def test_embedded_json_has_no_markup_and_reads_back(text: str) -> None:
+def test_embedded_json_has_no_markup_and_reads_back(text):
     embedded = embed_json({text: [text]})
     assert not set(embedded) & set("<>&\u2028\u2029")
     assert json.loads(embedded) == {text: [text]}
 
 
-def test_page_is_one_file_that_fetches_nothing(tmp_path: Path) -> None:
+def test_page_is_one_file_that_fetches_nothing(tmp_path):
     path = write_report(make_run(tmp_path / "run", blobs(12, HOSTILE, seed=0), blobs(15, HOSTILE, seed=1)))
     text = path.read_text("utf-8")
     assert "default-src 'none'" in text
@@ -37,7 +34,7 @@ def test_page_is_one_file_that_fetches_nothing(tmp_path: Path) -> None:
     assert panels(path)[0]["rows"] == list(HOSTILE)
 
 
-def test_a_run_inside_a_run_is_another(tmp_path: Path) -> None:
+def test_a_run_inside_a_run_is_another(tmp_path):
     sides = blobs(6, THREE, seed=0), blobs(6, THREE, seed=1)
     run = make_run(tmp_path / "run", *sides, "outer")
     inner = make_run(run / "second", *sides)
@@ -48,7 +45,7 @@ def test_a_run_inside_a_run_is_another(tmp_path: Path) -> None:
         write_report(run)
 
 
-def test_folders_without_data_or_with_nothing_but_damaged_files_are_refused(tmp_path: Path) -> None:
+def test_folders_without_data_or_with_nothing_but_damaged_files_are_refused(tmp_path):
     with pytest.raises(InputError, match="not a folder"):
         write_report(tmp_path / "absent")
     with pytest.raises(InputError, match="is not a run"):
@@ -65,15 +62,15 @@ DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
 
 
 @pytest.fixture
-def damaged_run(tmp_path: Path) -> Path:
+def damaged_run(tmp_path):
     run = make_run(tmp_path / "run", blobs(6, THREE, seed=0), blobs(6, THREE, seed=1), "whole", "broken")
     (run / "results.json").write_text('{"warnings": ["one"]}')
     return run
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\xfd", DEEP, None])
-def test_damaged_files_are_named_and_left_out(damaged_run: Path, content: bytes | None) -> None:
-    def damage(path: Path) -> None:
+def test_damaged_files_are_named_and_left_out(damaged_run, content):
+    def damage(path):
         path.unlink()
         path.mkdir() if content is None else path.write_bytes(content)
 

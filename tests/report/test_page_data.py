@@ -1,8 +1,6 @@
 """Page data of matches and comparisons, and the files that they are kept in."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,17 +18,16 @@ from report_runs import blobs, gather
 THREE = ("a", "b", "c")
 
 
-def dense(page: dict[str, Any]) -> Any:
+def dense(page):
     counts = np.zeros((len(page["rows"]), len(page["columns"])), dtype=int)
     for i, j, images in page["counts"]:
         counts[i, j] = images
     return counts
 
 
-def test_counts_and_matches_are_those_of_the_match() -> None:
+def test_counts_and_matches_are_those_of_the_match():
     match, page = gather(blobs(30, THREE, seed=0), blobs(24, THREE, seed=1))
     table = class_table(match)
-    assert table is not None
     np.testing.assert_array_equal(dense(page), table.counts)
     assert page["facts"]["accuracy"] == table.accuracy
     top, details, sources = match.top_matches(5), match.labels(), page["sources"]
@@ -43,7 +40,7 @@ def test_counts_and_matches_are_those_of_the_match() -> None:
     assert len(order) == 30
 
 
-def test_what_has_no_mass_is_not_counted() -> None:
+def test_what_has_no_mass_is_not_counted():
     weights = np.r_[np.zeros(3), np.full(9, 1 / 9)]
     options = {"solver": bot.ExactTransport(), "source_weights": weights, "target_weights": np.full(12, 1 / 12)}
     _, page = gather(blobs(12, THREE, seed=0), blobs(12, THREE, seed=1), **options)
@@ -53,7 +50,7 @@ def test_what_has_no_mass_is_not_counted() -> None:
     assert dense(page).sum() == 9
 
 
-def test_many_images_are_a_sample_with_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_images_are_a_sample_with_every_class(monkeypatch):
     monkeypatch.setattr(page_data, "_MOST_SOURCES", 40)
     monkeypatch.setattr(page_data, "_MOST_CHECKED", 10)
     match, page = gather(blobs(300, THREE, seed=0), blobs(300, THREE, seed=1))
@@ -64,7 +61,7 @@ def test_many_images_are_a_sample_with_every_class(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose([page["sources"]["probability"][slot] for slot in page["check"]], worst, rtol=1e-3)
 
 
-def test_the_map_has_the_distances_of_the_match() -> None:
+def test_the_map_has_the_distances_of_the_match():
     match, page = gather(blobs(30, THREE, seed=0), blobs(24, THREE, seed=1), metric="l2")
     vectors = np.array(page["map"]["vectors"], dtype=float)
     distances = np.linalg.norm(vectors[:30, None] - vectors[None, 30:], axis=2)
@@ -74,7 +71,7 @@ def test_the_map_has_the_distances_of_the_match() -> None:
     assert np.corrcoef(distances.ravel(), true.ravel())[0, 1] > 0.95
 
 
-def test_files_read_back_and_damaged_ones_are_named(tmp_path: Path) -> None:
+def test_files_read_back_and_damaged_ones_are_named(tmp_path):
     names = (*THREE, "\udc80 é")  # bytes of a file name that are no text
     _, page = gather(blobs(8, names, seed=0), blobs(8, names, seed=1))
     path = tmp_path / "page-data.json"
@@ -87,13 +84,13 @@ def test_files_read_back_and_damaged_ones_are_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def compared() -> tuple[bot.Comparison, list[bot.Dataset]]:
+def compared():
     datasets = [blobs(12, THREE, seed=0), blobs(15, THREE, seed=1), blobs(12, ("a",), seed=2)]
     found = bot.compare(dict(zip(("one", "two", "other"), datasets, strict=True)), features="pixels", labels=True)
     return found, datasets
 
 
-def test_a_comparison_is_kept_with_what_explains_it(compared: Any) -> None:
+def test_a_comparison_is_kept_with_what_explains_it(compared):
     found, datasets = compared
     page = comparison_page(found, datasets)
     assert page["names"] == ["one", "two", "other"]
@@ -108,7 +105,7 @@ def test_a_comparison_is_kept_with_what_explains_it(compared: Any) -> None:
         assert parts == pytest.approx(pair.distance, rel=1e-2, abs=1e-4)
 
 
-def test_tests_of_changes_decide_where_they_were_made(compared: Any) -> None:
+def test_tests_of_changes_decide_where_they_were_made(compared):
     """Features that ignore brightness find no change (p = 0.6); the page must not say so beside "intensity"."""
     found, datasets = compared
     p_values = dict.fromkeys(CHANGES, 0.005) | {"intensity": 0.4, "all of these": 0.4}
@@ -130,7 +127,6 @@ def test_tests_of_changes_decide_where_they_were_made(compared: Any) -> None:
         (50.0, 0.001, 0.05, False, "50,000 times"),
     ],
 )
-def test_a_pair_in_words(distance: float, reference: float, p_value: float | None, decided: bool, words: str) -> None:
-    none: Any = None
-    pair = Pair("a", "b", distance, 0.0, reference, none, none, none, none, p_value)
+def test_a_pair_in_words(distance, reference, p_value, decided, words):
+    pair = Pair("a", "b", distance, 0.0, reference, None, None, None, None, p_value)
     assert words in pair_sentence(pair, level=0.05, decided=decided)

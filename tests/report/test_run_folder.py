@@ -1,7 +1,6 @@
 """Run folders: results first; whatever decoration fails, the run survives."""
 
 import warnings
-from pathlib import Path
 
 import pytest
 
@@ -14,12 +13,12 @@ THREE = ("a", "b", "c")
 
 
 @pytest.fixture(scope="module")
-def match() -> bot.Match:
+def match():
     source, target = bot.split_halves(bot.load("digits"), per_class=8)
     return bot.match(source, target)
 
 
-def names(folder: Path) -> set[str]:
+def names(folder):
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -27,7 +26,7 @@ RESULTS = {"results.json", "matches.csv", "labels.csv", "confusion.csv", "outlie
 DECORATIONS = {"model.npz", "page-data.json", "figures/matches.png", "figures/confusion.png"}
 
 
-def test_everything_is_written_without_extracting_features_or_solving(match: bot.Match, tmp_path: Path, monkeypatch):
+def test_everything_is_written_without_extracting_features_or_solving(match, tmp_path, monkeypatch):
     for kind, name in ((FeatureMap, "__call__"), (FeatureMap, "fill"), (bot.Sinkhorn, "solve"), (bot.Cost, "read")):
         monkeypatch.setattr(kind, name, None, raising=False)
     with warnings.catch_warnings(action="error", category=DataWarning):

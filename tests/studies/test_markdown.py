@@ -1,9 +1,7 @@
-from typing import Any
-
 from studies.markdown import accuracy_table
 
 
-def cell(**changes: Any) -> dict[str, Any]:
+def cell(**changes):
     config = {"seed": 0, "per_class": None, "reg": 0.01, "tol": 1e-4}
     config |= {"normalized": True, "fill": "zero", "parameters": {}}
     whole = {"dataset": "mnist", "features": "ring-bispectrum", "metric": "l1", "setting": "rotated", "config": config}
@@ -11,7 +9,7 @@ def cell(**changes: Any) -> dict[str, Any]:
     return whole | changes
 
 
-def test_a_missed_tolerance_and_mixed_settings_are_seen() -> None:
+def test_a_missed_tolerance_and_mixed_settings_are_seen():
     other = cell(metric="l2", converged=False)
     other["config"] = other["config"] | {"seed": 7}
     table = accuracy_table([cell(), other], "rotated")

@@ -1,6 +1,4 @@
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,12 +7,12 @@ import bispectral_ot as bot
 from studies.symmetries import EXPERIMENTS, run_symmetries, turn_and_mirror
 
 
-def run(out: Path, **options: Any) -> list[dict[str, Any]]:
-    defaults: dict[str, Any] = {"dataset": "digits", "metrics": ["l2"], "per_class": 5, "shapes": 4}
+def run(out, **options):
+    defaults = {"dataset": "digits", "metrics": ["l2"], "per_class": 5, "shapes": 4}
     return run_symmetries(out, **(defaults | options))
 
 
-def test_every_symmetry_with_raw_signals_and_invariants(tmp_path: Path) -> None:
+def test_every_symmetry_with_raw_signals_and_invariants(tmp_path):
     cells = run(tmp_path)
     assert cells == json.loads((tmp_path / "results.json").read_text())["cells"]
     found = {(c["config"]["symmetry"], c["features"], c["setting"]): c for c in cells}
@@ -31,7 +29,7 @@ def test_every_symmetry_with_raw_signals_and_invariants(tmp_path: Path) -> None:
     assert table.count("\n| ") == 2 + 8  # header, rule, a row for each kind of features
 
 
-def test_every_element_of_d4_is_used_and_no_pixel_is_lost() -> None:
+def test_every_element_of_d4_is_used_and_no_pixel_is_lost():
     image = np.arange(9, dtype=np.float32).reshape(3, 3)
     moved = turn_and_mirror(bot.Dataset(np.stack([image] * 200), name="one"), 0).images
     assert len(np.unique(moved.reshape(200, 9), axis=0)) == 8
