@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 VOTERS = 10
 # Attributes of a predictor and of its class model that a file holds as they are.
 _STORED = ("potential", "reg", "scale", "tol", "settings", "feature_map", "practice", "outliers")
-_CLASSES = ("model", "estimate", "offsets", "odds")
+_CLASSES = ("model", "estimate", "offsets", "odds", "least")
 _FRAME = ("frame", "frame_pixels", "frame_masked")  # settings: fields of a Placement for each side
 
 
