@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bispectral_ot.matching import Predictor
 from report_runs import read_csv
 
 
@@ -24,6 +25,7 @@ def test_images_that_took_part_get_the_rows_that_they_had(run, program, sets, tm
     assert (tmp_path / "new" / "outliers.csv").exists()
     told = program("predict", run, sets / "a.npz", "--out", tmp_path / "again").stdout
     assert "too few targets to detect outliers" in told
+    assert Predictor.load(run / "model.npz").settings["frame_is_automatic"]  # else filled corners would be kept
     for table in ("labels.csv", "matches.csv"):
         before, now = read_csv(run / table), read_csv(tmp_path / "new" / table)
         assert list(before[0]) == list(now[0])

@@ -202,6 +202,9 @@ def test_changes_that_cannot_be_tested_are_named():
     assert {*found.left_out} == {"quarter turns", "translation", "scale", "class proportions"}
     assert found.verdict == Verdict("undecided", reason="classes")
     assert [*found.p_values] == ["nothing", "intensity", "sharpness", "mirrors", "rotation", "all of these", "classes"]
+    p_values = dict.fromkeys(CHANGES, 0.005) | {"classes": 0.5}
+    found = SymmetryTests("one", "other", p_values, 0.05, {"scale": "", "class proportions": ""})
+    assert found.sentence.endswith("could not be tested (scale).")  # proportions are no change, and were tested
 
 
 def test_filled_corners_are_no_change_of_content_and_blank_images_hide_none():

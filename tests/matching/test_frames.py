@@ -112,3 +112,5 @@ def test_predictions_leave_out_filled_corners_that_the_match_had_not(folders):
     assert np.mean([file.startswith(name) for file, name in zip(found.details.file, found.labels, strict=True)]) > 0.9
     with pytest.warns(bot.DataWarning, match="give at least 8 such images together"):
         match.predict(pd.DataFrame({"file": sorted((folders / "enlarged").glob("*/*"))[:5]}))
+    whole = bot.match(folders / "enlarged", folders / "target", symmetry="similarity")  # no frame is chosen for it
+    np.testing.assert_array_equal(whole.predict(folders / "enlarged").labels, whole.labels().label)  # 2 in 3 before

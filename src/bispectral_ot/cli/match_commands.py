@@ -242,6 +242,7 @@ class MatchTask:
             state=Path(f"{self.out}.solve.npz") if resumed else None,  # a cluster may be lost during the solve
             **{name: getattr(self.options, name) for name in names},
         )
+        found.settings.update(evidence)  # for predictions
         table = class_table(found)
         alone = [] if table is None else [name for name in table.rows if name not in table.columns]
         if table is not None and alone:
@@ -263,7 +264,7 @@ class MatchTask:
             extra |= {"upright": self._place(folder, source, poses, self.placing)} if self.placing else {}
             found.seconds["poses"] = time.perf_counter() - start
         settings = {name: value for name, value in self.reading.to_json().items() if name not in ("root", "frame")}
-        settings, k, figures = settings | evidence, self.output.n_matches, self.output.figures
+        k, figures = self.output.n_matches, self.output.figures
         content = write_match(folder, found, k=k, poses=poses, figures=figures, settings=settings, extra=extra)
         return found, content
 

@@ -150,7 +150,7 @@ class SymmetryTests:
     def sentence(self) -> str:
         """Verdict in words, with the p-values that it is based on."""
         verdict, adjusted, tests = self.verdict, self.adjusted, self._tests
-        both, left_out = f"{self.source} and {self.target}", ", ".join(self.left_out)
+        both, left_out = f"{self.source} and {self.target}", ", ".join(key for key in CHANGES if key in self.left_out)
         strongest = min(tests, key=lambda name: tests[name])
         what = {CLASSES: "of class proportions", _DISTANCE: "of the distance"}.get(strongest, f"up to {strongest}")
         lowest = f"the test {what} (p = {tests[strongest]:.3g})"

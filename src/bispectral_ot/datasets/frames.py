@@ -146,7 +146,7 @@ def find_picture(image: NDArray[Any]) -> Picture | None:
     rows, columns = (np.r_[:corner, side - corner : side] for side in (height, width))
     fill = np.median(image[np.ix_(rows, columns)].reshape(-1, image.shape[2]), axis=0)
     difference = np.abs(image.astype(np.float32) - fill.astype(np.float32)).max(axis=2)
-    unit = np.iinfo(image.dtype).max / 255 if image.dtype.kind in "iu" else float(np.ptp(image)) / 255
+    unit = np.iinfo(image.dtype).max / 255 if image.dtype.kind in "iu" else float(np.ptp(image)) / 255 or 1.0
     # tolerances in 1/255 of the range: exact colours, and after JPEG
     best, most = None, 0.0
     for tolerance in (3.0, 24.0, 60.0):
@@ -265,6 +265,7 @@ class SetGeometry(NamedTuple):
     clear: float  # fraction of the images whose content lies on a background
     pictures: float  # fraction of the images with a picture inside a filled margin
     picture_side: float | None  # longer side of the pictures in pixels, where most images have one and all the same
+    part: float  # mean longer side of the pictures relative to that of their images; 0 unless most have one
 
     @classmethod
     def of(cls, images: Images) -> Self:
@@ -272,13 +273,15 @@ class SetGeometry(NamedTuple):
         planes = [image.reshape(*image.shape[:2], -1) for image in images]
         pictures = list(map(find_picture, planes))
         sides = np.array([picture.side for picture in pictures if picture is not None])
+        part = 0.0
         if len(sides) > MANY_MARGINS * len(planes):
+            part = float(sides.mean() / np.mean([max(image.shape[:2]) for image in planes]))
             both = zip(planes, pictures, strict=True)
             planes = [image if picture is None else picture.alone(image)[0] for image, picture in both]
         low, median, high = np.quantile(sides, (0.25, 0.5, 0.75)) if len(sides) > len(planes) / 2 else (0, 0, 1)
         clear = float(np.mean([find_content(image).is_clear for image in planes]))
         side = float(median) if high - low <= 0.03 * median else None
-        return cls(np.array([max(image.shape[:2]) for image in planes]), clear, len(sides) / len(planes), side)
+        return cls(np.array([max(image.shape[:2]) for image in planes]), clear, len(sides) / len(planes), side, part)
 
     def placement(self, frame: Frame, common: float) -> Placement:
         """Placement by a frame, with a scale of ``common`` pixels; what an editor filled in most is left out."""

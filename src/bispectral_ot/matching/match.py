@@ -15,6 +15,7 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import Marginals
 from bispectral_ot.costs import Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.frames import SetGeometry
 from bispectral_ot.datasets.load import array_kind, as_datasets
 from bispectral_ot.datasets.transforms import blank_sources, warn_of_copies
 from bispectral_ot.engines.cluster import as_engine
@@ -252,6 +253,7 @@ def _solve(
         "frame": [side.frame for side in sides],
         "frame_pixels": [None if side.placement is None else side.placement.pixels for side in sides],
         "frame_masked": [side.placement is not None and side.placement.masked for side in sides],
+        "picture_part": _picture_part(source),
         **about_frames,
         "resumed_at": getattr(coupling, "resumed_at", 0),
         "marginals": marginals,
@@ -273,6 +275,14 @@ def _solve(
     with stages.measured("summary"):
         _ = found.summary  # which is kept
     return found
+
+
+def _picture_part(source: Dataset) -> float:
+    """Size of the pictures within margins or corners that an editor filled, of which predictions must know."""
+    if source.kind != "images" or not isinstance(source.images, np.ndarray):  # chunks are not read
+        return 0.0
+    some = evenly_spaced(len(source), min(96, 8 + 2**24 // source.images[0].size))  # fewer if they are large
+    return SetGeometry.of(list(source.images[some])).part
 
 
 def _choose_marginals(

@@ -15,7 +15,7 @@ from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.dataset import KINDS
 from bispectral_ot.datasets.formats.array_files import read_vectors
-from bispectral_ot.datasets.frames import MANY_MARGINS, Placement, SetGeometry
+from bispectral_ot.datasets.frames import Placement, SetGeometry
 from bispectral_ot.datasets.load import as_datasets, list_set, sampled
 from bispectral_ot.datasets.transforms import blank_sources
 from bispectral_ot.drawing import frame_html
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 VOTERS = 10
 # Attributes of a predictor and of its class model that a file holds as they are.
 _STORED = ("potential", "reg", "scale", "tol", "settings", "feature_map", "practice", "outliers")
-_CLASSES = ("model", "estimate", "offsets", "odds")
+_CLASSES = ("model", "estimate", "offsets", "odds", "least")
 _FRAME = ("frame", "frame_pixels", "frame_masked")  # settings: fields of a Placement for each side
 
 
@@ -130,7 +130,8 @@ class Predictor:
             raise InputError(f"{found}; give files of the same kind.")
         if listed.files and listed.kind == "images" and self.settings.get("frame_is_automatic"):
             geometry = SetGeometry.of(sampled(listed, np.arange(len(listed)), False, 96)[0])
-            if geometry.pictures > MANY_MARGINS and not frame.masked and frame.frame != "picture":
+            unlike = geometry.part > 0 and abs(geometry.part - self.settings.get("picture_part", 0.0)) > 0.1
+            if unlike and not frame.masked and frame.frame != "picture":
                 advice = f"labels may be wrong, give at least {FEWEST} such images together"
                 if len(listed) >= FEWEST:  # single shapes may look like a picture
                     frame = geometry.cut if frame.frame == "canvas" else replace(frame, masked=True)
