@@ -6,11 +6,12 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ContextDecorator, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from bispectral_ot.errors import InputError
 
 # Control characters that JSON does not escape, and changes of writing direction: a terminal would obey them.
 _CONTROLS = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
@@ -103,12 +106,20 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
 
 
-def any_names() -> ContextDecorator:
-    """Context in which tables of pandas may hold names that are not UTF-8; text of pyarrow, the default, may not."""
-    from pandas import option_context
+def any_names(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Repeat a call whose tables hold names that are not UTF-8, which text of pyarrow (pandas 3) refuses."""
 
-    context: ContextDecorator = option_context("mode.string_storage", "python")
-    return context
+    @wraps(function)
+    def call(*args: _P.args, **options: _P.kwargs) -> _T:
+        try:
+            return function(*args, **options)
+        except UnicodeEncodeError:
+            from pandas import option_context
+
+            with option_context("mode.string_storage", "python"):
+                return function(*args, **options)
+
+    return call
 
 
 def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -191,7 +191,7 @@ class Comparison:
         """List with one row per pair: names and the figures of :data:`COLUMNS`; None where there is none."""
         return [{name: getattr(pair, name) for name in COLUMNS} for pair in self.pairs]
 
-    @any_names()
+    @any_names
     def to_frame(self) -> DataFrame:
         """Table as a pandas DataFrame."""
         return DataFrame(self.table(), columns=list(COLUMNS))

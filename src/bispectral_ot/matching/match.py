@@ -331,7 +331,7 @@ def _solve_marginals(
     return solver.solve(cost, source_weights, target_weights, **options)
 
 
-@any_names()
+@any_names
 def _warn_of_different_proportions(
     labels: tuple[NDArray[Any] | None, NDArray[Any] | None], weights: tuple[NDArray[np.float64], NDArray[np.float64]]
 ) -> None:

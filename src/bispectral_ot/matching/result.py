@@ -212,7 +212,7 @@ class Match:
         sums = np.where(weights > 0, mass.sum(axis=1), 0.0)
         return classes, mass / np.where(sums > 0, sums, 1.0)[:, None]
 
-    @any_names()
+    @any_names
     def labels(self) -> DataFrame:
         """Table of labels (``pandas.DataFrame``) with one row per source, and its file if the sources are files.
 
@@ -387,7 +387,7 @@ class ClassPreservation:
     confusion: NDArray[np.int64] = field(repr=False)  # (c, c) counts; classes of the source down, labels across
     classes: NDArray[Any] = field(repr=False)  # (c,) of rows and columns
 
-    @any_names()
+    @any_names
     def to_frame(self) -> DataFrame:
         """Confusion matrix."""
         return DataFrame(self.confusion, index=self.classes, columns=self.classes)
@@ -461,7 +461,7 @@ class ClassTable:
         return self.counts / self.counts.sum(axis=1, keepdims=True).clip(1)
 
 
-@any_names()
+@any_names
 def class_table(match: Match) -> ClassTable | None:
     """Confusion matrix of a match; None unless both sides have labels."""
     if match.source_labels is None or match.target_labels is None:

@@ -52,7 +52,7 @@ class ClassProportions(NamedTuple):
     target: Vector
     received: Vector  # fraction of the transported mass
 
-    @any_names()
+    @any_names
     def to_frame(self) -> DataFrame:
         """Table with one row per class."""
         return DataFrame(self._asdict()).set_index("classes")

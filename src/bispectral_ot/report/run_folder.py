@@ -26,7 +26,7 @@ MODEL = "model.npz"
 Draw = Callable[[Any], Any]
 
 
-@any_names()
+@any_names
 def write_match(
     folder: Path,
     match: Match,
@@ -98,7 +98,7 @@ def _figures(folder: Path, drawn: Mapping[str, Draw]) -> dict[str, Callable[[], 
     return {f"figures/{name}.png": partial(write, draw, folder / f"figures/{name}.png") for name, draw in drawn.items()}
 
 
-@any_names()
+@any_names
 def write_comparison(
     folder: Path, comparison: Comparison, datasets: Sequence[Dataset], *, figures: bool = True
 ) -> tables.JsonObject:

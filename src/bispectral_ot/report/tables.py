@@ -37,7 +37,7 @@ def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame | None]) -> Non
             write_csv(folder / f"{name}.csv", list(table.columns), zip(*columns, strict=True))
 
 
-@any_names()
+@any_names
 def read_table(path: Path) -> pd.DataFrame:
     """Table that :func:`write_tables` has written; names of classes and of files stay text."""
     text = _TEXT | ({"source", "target", "set"} if path.stem in ("distances", "contributors", "classes") else set())
@@ -142,7 +142,7 @@ def class_contribution_table(comparison: Comparison) -> pd.DataFrame | None:
     return pd.DataFrame(rows, columns=["source", "target", "set", "class", "contribution", "fraction"])
 
 
-@any_names()
+@any_names
 def match_results(match: Match, table: ClassTable | None, poses: Poses | None = None) -> JsonObject:
     """Content of ``results.json`` of a match; ``table`` is its confusion matrix."""
     coupling = match.coupling
