@@ -86,7 +86,8 @@ class Shift(NamedTuple):
             return "not tested: there are too few images"
         p_value = f"p = {self.p_value:.2g}" if self.p_value >= 0.001 else "p < 0.001"
         if self.differs:
-            words = f"sources differ from targets by more than the symmetry ({p_value})"
+            reason = p_value if self.p_value < 0.01 else "few of them are like any target"
+            words = f"sources differ from targets by more than the symmetry ({reason})"
             return f"{words}; the expected accuracy is not reliable"
         if self.p_value < 0.01:
             return f"small: sources differ from targets ({p_value}), but labels are as probable as those of targets"
