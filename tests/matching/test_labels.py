@@ -119,6 +119,7 @@ def test_probabilities_are_calibrated_and_better_than_the_plan_alone(turned_matc
     assert expected.high - expected.low < 0.1
     assert not match.shift().differs
     assert "none found" in str(match.shift())
+    assert "few of them are like any target" in str(match.shift()._replace(differs=True))  # p = 0.5 is no reason
     assert str(match.shift()._replace(p_value=1e-5)).startswith("small: ")  # not "none found ... (p < 0.001)"
     left = np.delete(right(match), check := match.to_check(0.99))
     assert (len(check) + left.sum()) / len(right(match)) > 0.98
