@@ -190,8 +190,13 @@ def test_resampling_is_that_of_scipy(name, order):
     ],
 )
 def test_bad_input_is_explained(halves, count, other, permutations, message):
+    sets, stages = [halves[i].select(slice(count)) for i in (0, other)], set()
     with pytest.raises(bot.InputError, match=message):
-        symmetry_tests(*(halves[i].select(slice(count)) for i in (0, other)), permutations)
+        symmetry_tests(*sets, permutations)
+    if count == 19:  # before any distance is computed
+        with pytest.raises(bot.InputError, match=message):
+            bot.compare(sets, symmetry_tests=True, progress=lambda stage, *_: stages.add(stage))
+    assert "features" not in stages
 
 
 def test_changes_that_cannot_be_tested_are_named():

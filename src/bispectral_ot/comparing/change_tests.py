@@ -207,7 +207,7 @@ def symmetry_tests(
     ('mirrors',)
     """
     sets = [source, target]
-    _check_sets(sets)
+    check_sets(sets)
     random = np.random.default_rng(int(content_hash("symmetry tests", seed, *map(dataset_hash, sets)), 16))
     sets = [each.select(np.sort(random.permutation(len(each))[:test_images])) for each in sets]
     images = [resampling.reduced(each.images) for each in sets]
@@ -392,7 +392,8 @@ def _class_test(labels: Sequence[Labels], permutations: int, random: Random) -> 
     return p_value([terms.sum(axis=1), terms.max(axis=1)])
 
 
-def _check_sets(sets: Sequence[Dataset]) -> None:
+def check_sets(sets: Sequence[Dataset]) -> None:
+    """Check that symmetry tests can compare two sets."""
     for each in sets:
         check_flat(each, "symmetry tests")
         if len(each) < FEWEST:

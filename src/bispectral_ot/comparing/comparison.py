@@ -16,7 +16,7 @@ from bispectral_ot import drawing, runtime
 from bispectral_ot._version import __version__
 from bispectral_ot.checks import Intensity, Metric
 from bispectral_ot.comparing import divergence
-from bispectral_ot.comparing.change_tests import DEFAULT_PERMUTATIONS, SymmetryTests
+from bispectral_ot.comparing.change_tests import DEFAULT_PERMUTATIONS, SymmetryTests, check_sets
 from bispectral_ot.comparing.change_tests import symmetry_tests as test_changes
 from bispectral_ot.comparing.divergence import GroundCost, Potentials, SamplingBias, Vector
 from bispectral_ot.datasets import Dataset
@@ -267,8 +267,11 @@ def compare(
 def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: CompareOptions, store: Store) -> Comparison:
     """Comparison of named datasets; progress, memory budget and engine are those of the execution context."""
     check_repeats(options.permutations, options.bootstrap, options.level)
-    if options.symmetry_tests and not options.permutations:  # the distance is one of the tests
-        options = replace(options, permutations=DEFAULT_PERMUTATIONS)
+    if options.symmetry_tests:
+        for both in combinations(sets, 2):
+            check_sets(both)  # before distances are computed
+        if not options.permutations:  # the distance is one of the tests
+            options = replace(options, permutations=DEFAULT_PERMUTATIONS)
     asked = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
     choice = choose_features(options.features, **asked, kind=sets[0].kind)
     if (options.permutations or options.bootstrap) and (copies := count_copies(*sets)):
