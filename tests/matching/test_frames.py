@@ -52,7 +52,7 @@ def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
     placed = bot.match(source, folders / "target", frame="picture,canvas")
     for one, images in (found, folders / "enlarged"), (found, found.source), (placed, source), (placed, source.images):
         np.testing.assert_allclose(one.predict(images).probabilities, one.labels().probability, atol=1e-3)
-    with pytest.warns(bot.DataWarning, match="if they were reduced, give files"):
+    with pytest.warns(bot.DataWarning, match="if they were resized, give files"):
         bot.match(source, folders / "target", frame="common").predict(source.images)
     model = bot.LabelTransfer().fit(source)  # without the corners, of new images as well
     np.testing.assert_allclose(*map(model.predict_proba, (source, model.match_.source)), atol=1e-3)
@@ -107,7 +107,7 @@ def test_margins_of_both_sets_are_cut_off(folders):
 def test_predictions_leave_out_filled_corners_that_the_match_had_not(folders):
     source, target = (bot.load(folders / name) for name in ("turned", "target"))
     match = bot.match(*(bot.Dataset(each.images, each.labels, classes=each.classes) for each in (source, target)))
-    with pytest.warns(bot.DataWarning, match="filled by an editor, unlike the match: these are left out"):
+    with pytest.warns(bot.DataWarning, match="filled by an editor, unlike those of the match; the filled"):
         found = match.predict(folders / "enlarged")  # a quarter of the labels were right, without a warning
     assert np.mean([file.startswith(name) for file, name in zip(found.details.file, found.labels, strict=True)]) > 0.9
     with pytest.warns(bot.DataWarning, match="give at least 8 such images together"):

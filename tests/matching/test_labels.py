@@ -152,7 +152,7 @@ def test_a_change_of_all_images_is_a_shift_and_no_unknown_class(turned_halves, c
     if "zoom" in change:
         k = {"zoom out": 1 / 0.8, "zoom far out": 1 / 0.7}[change]
         images = ndimage.affine_transform(source.images, np.diag([1, k, k]), [0, *[3.5 * (1 - k)] * 2], order=1)
-    with pytest.warns(DataWarning, match="for another zoom, try symmetry='similarity'"):
+    with pytest.warns(DataWarning, match="if zoom differs, try symmetry='similarity'"):
         match = bot.match(bot.Dataset(images.astype(np.float32), source.labels, classes=source.classes), target)
     expected = match.expected_accuracy()
     assert match.shift().differs

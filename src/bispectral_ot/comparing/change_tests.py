@@ -58,7 +58,7 @@ _SENTENCES = {
     "explained classes": "{found}. Allowing for {changes}, no other difference is found.",
     "changed": "{found}. No change that was tested explains it: the content is different{untested}.",
     "changed classes": "{found}. Images of the same classes differ as well (p = {within:.3g}).",
-    "undecided classes": "{found}. Undecided whether images of the same classes differ, of which there are too few.",
+    "undecided classes": "{found}. Undecided whether images of the same classes differ: there are too few of them.",
     "undecided distance": "{found}. Undecided what changed: the test of all features finds no difference ({plain}).",
     "undecided several": "{found}. Undecided which change explains it: {changes}.",
     "undecided conflict": "Undecided whether {both} differ: the test of all features finds no difference ({plain}), "

@@ -200,7 +200,7 @@ def _scan_file(path: Path, keys: Sequence[str], split: str) -> LazyDataset:
     reader = array_files.scan_idx if array_files.is_idx_name(path.name) else _READERS.get(suffix)
     if reader is None:
         if suffix in SUFFIXES + SHAPE_SUFFIXES:
-            raise DatasetError(f"{path} is a single image or shape; name the folder of all (in Python, also [path]).")
+            raise DatasetError(f"{path} is a single image or shape; give its folder (in Python, also [path]).")
         known = f"a folder of images ({', '.join(SUFFIXES)}) or of shapes, or a file: IDX, {', '.join(_READERS)}"
         raise DatasetError(f"{path} is of an unknown kind; expected {known}.")
     if suffix not in _WITH_SPLITS:

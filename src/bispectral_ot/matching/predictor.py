@@ -19,6 +19,7 @@ from bispectral_ot.datasets.frames import Placement, SetGeometry
 from bispectral_ot.datasets.load import as_datasets, list_set, sampled
 from bispectral_ot.datasets.transforms import blank_sources
 from bispectral_ot.drawing import frame_html
+from bispectral_ot.engines import Threads
 from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
@@ -27,7 +28,6 @@ from bispectral_ot.features.frame_choice import FEWEST
 from bispectral_ot.matching.class_model import ClassModel, RidgeRegression
 from bispectral_ot.matching.outliers import OutlierReference, OutlierScores
 from bispectral_ot.matching.source_classes import ProportionEstimate, SourceClasses
-from bispectral_ot.memory import default_budget
 from bispectral_ot.poses import Poses, estimate_poses, find_motions
 from bispectral_ot.store import read_record, write_record
 from bispectral_ot.transport import EntropicCoupling
@@ -114,7 +114,7 @@ class Predictor:
     outliers: OutlierReference | None = field(default=None, repr=False)
 
     def read(self, images: Any, *, split: str = "train", root: Any = None, seed: int = 0) -> Dataset:
-        """New images, prepared like those of the match (size, frame and colours); arrays for the canvas as they are."""
+        """New images in the size, frame and colours of the match; arrays are not placed if that used whole canvases."""
         target, is_name = self.target, isinstance(images, (str, Path))
         if target.kind == "vectors" and not isinstance(images, Dataset):
             return read_vectors(str(images)) if is_name else Dataset.from_vectors(images)
@@ -124,7 +124,7 @@ class Predictor:
             if listed.dataset.placement or frame == Placement():
                 return as_datasets((images, target), ("images", target.name))[0]
             if frame.frame == "common":
-                warn("images in memory count as of the scale in pixels of the match; if they were reduced, give files.")
+                warn("images in memory must have the scale in pixels of the match; if they were resized, give files.")
         if listed.files and (listed.kind == "clouds") != (target.kind in ("clouds", "volumes")):
             found = f"{listed.name!r} has {KINDS[listed.kind]}, but the match has {KINDS[target.kind]}"
             raise InputError(f"{found}; give files of the same kind.")
@@ -132,12 +132,12 @@ class Predictor:
             geometry = SetGeometry.of(sampled(listed, np.arange(len(listed)), False, 96)[0])
             unlike = geometry.part > 0 and abs(geometry.part - self.settings.get("picture_part", 0.0)) > 0.1
             if unlike and not frame.masked and frame.frame != "picture":
-                advice = f"labels may be wrong, give at least {FEWEST} such images together"
+                advice = f"their labels may be wrong; give at least {FEWEST} such images together"
                 if len(listed) >= FEWEST:  # single shapes may look like a picture
                     frame = geometry.cut if frame.frame == "canvas" else replace(frame, masked=True)
-                    advice = "these are left out"
+                    advice = "the filled parts are left out"
                 found = f"most images of {listed.name!r} have a margin or corners filled by an editor"
-                warn(f"{found}, unlike the match: {advice}.")
+                warn(f"{found}, unlike those of the match; {advice}.")
         options: dict[str, Any] = {"split": split, "root": root, "frame": frame, "seed": seed}
         if target.kind == "images":
             options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}
@@ -203,7 +203,7 @@ class Predictor:
         try:
             with zipfile.ZipFile(path) as packed:
                 size = sum(each.file_size for each in packed.infolist())
-            if size > (runtime.current().memory or default_budget()):
+            if size > Threads().budget():
                 raise ValueError(f"its arrays take {size / 1e9:.1f} GB, more than the memory budget")
             entries = read_record(path)
             entries["target"] = Dataset(**entries["target"])

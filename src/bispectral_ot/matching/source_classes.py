@@ -229,7 +229,7 @@ class SourceClasses:
             found.append(f"{problem}. Their labels have low probabilities; the expected accuracy counts them as wrong.")
         if self.shift.differs:
             words = "Match.outliers() (outliers.csv) lists the sources that differ most"
-            zoom = "; for another zoom, try symmetry='similarity' (--symmetry)" * str(symmetry).startswith("rotation")
+            zoom = "; if zoom differs, try symmetry='similarity' (--symmetry)" * str(symmetry).startswith("rotation")
             found.append(f"{self.shift}. {words}{zoom}.")
         return found
 
